@@ -1,4 +1,4 @@
-"""`waybill action`: atomic actions, which happen on all chains or on none."""
+"""`waybill action`: shows atomic actions, and resolves those that are stuck."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ _LIST_COLUMNS: Final = {
 def list_actions(
     limit: Annotated[int, typer.Option(help="Show so many of the newest.", min=1, max=1_000)] = NEWEST,
 ) -> None:
-    """List the newest actions of the coordinators that the settings name, with each participant's state.
+    """List the newest actions of the configured coordinators, with the state of each participant.
 
-    Exits with status 1 if a coordinator's chain does not answer. The actions of the others are listed all the same.
+    Exits with status 1 if a coordinator's chain does not answer; the other coordinators' actions are still listed.
 
     Example: waybill action list
     """
@@ -89,11 +89,10 @@ def list_actions(
 
 @app.command()
 def show(action: ActionId) -> None:
-    """Show an action: its decision, what each participant does and says, its locks and messages, and what can be done next.
+    """Show an action: its decision, each participant's state, locks and messages, and the next step.
 
-    Also shows which action made the last change of its subject, and the others on it.
-
-    Reads the chains alone. Exits with status 1 if a participant is not where the decision wants it.
+    Also shows the action that last changed the same subject, and other actions on it. Reads only the chains.
+    Exits with status 1 if a participant contradicts the decision.
 
     Example: waybill action show 0x…
     """
@@ -111,7 +110,7 @@ def show(action: ActionId) -> None:
 
 @app.command()
 def abort(action: ActionId) -> None:
-    """Abort an action that is not decided, as its initiator or the coordinator's owner.
+    """Abort an undecided action, as its initiator or as the coordinator's owner.
 
     Example: waybill action abort 0x…
     """
@@ -142,11 +141,12 @@ def reconcile(
         ),
     ] = None,
 ) -> None:
-    """Move an action on, and correct a participant that is not where the decision wants it.
+    """Advance an action, or correct a participant that does not match the decision.
 
-    Without --branch, do what anyone may do: send a phase, have participants answer, end a phase that timed out. With --branch,
-    send the participant's pending message again, as a retrier of the contract that sent it. If the participant has diverged,
-    its owner has the change made; with --evidence the coordinator's owner vouches for it. The coordinator's record is the truth.
+    Without --branch, takes every step that is open to anyone: sends a phase, asks participants to answer, ends
+    a phase that timed out. With --branch, resends the participant's pending message, as a retrier of the
+    contract that sent it. If the participant has diverged, its owner applies the change; with --evidence, the
+    coordinator's owner vouches for the participant instead. The coordinator's record is authoritative.
 
     Example: waybill action reconcile 0x… --branch 1
     """
@@ -179,7 +179,7 @@ def reconcile(
 
 
 async def _advance(client: ActionClient, found: Action, _: Mapping[int, Chain]) -> list[dict[str, Any]]:
-    """Takes every step that anyone may take."""
+    """Takes every step that is open to anyone."""
     for branch in found.branches:
         if branch.problem:
             progress(f"participant {branch.number} was not read, so what it could do is unknown: {branch.problem}")
@@ -189,10 +189,10 @@ async def _advance(client: ActionClient, found: Action, _: Mapping[int, Chain]) 
 async def _ask(
     workspace: Workspace, asked: Callable[[ActionReader, dict[int, EvmChain]], Awaitable[_Answer]]
 ) -> _Answer:
-    """Asks the chains. One that is down does not keep the others from being asked.
+    """Runs a query against the coordinators. A chain that is down does not stop the others from being read.
 
     Raises:
-        CliError: no coordinator is named.
+        CliError: no coordinator is configured.
     """
     deployment, settings = workspace.deployment(), workspace.settings()
     check_chains(settings, deployment)
@@ -207,10 +207,10 @@ async def _ask(
 
 
 def _known(found: _Answer | None, action_id: bytes) -> _Answer:
-    """The answer.
+    """Returns what was found.
 
     Raises:
-        CliError: there is none, since no coordinator that is named has begun the action.
+        CliError: nothing was found, because no configured coordinator has begun the action.
     """
     if found is None:
         raise CliError(
@@ -239,7 +239,7 @@ def _act(
     action: str,
     act: Callable[[ActionClient, Action, Mapping[int, Chain]], Awaitable[list[dict[str, Any]]]],
 ) -> None:
-    """Finds an action, has something done about it, and prints what was done."""
+    """Finds an action, performs an operation on it, and prints the steps taken."""
     workspace, action_id = Workspace.current(), _id(action)
     account = signer(workspace, DAPP_KEY)
 
@@ -307,5 +307,5 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
 
 
 def _dated(name: str, value: Any) -> Any:
-    """A time for people; any other value as it is."""
+    """Formats times for people; returns other values unchanged."""
     return f"{readable(value)} UTC" if name.endswith(("At", "Until")) and value is not None else value

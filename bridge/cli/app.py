@@ -1,4 +1,4 @@
-"""The command itself: its groups, and how every error ends."""
+"""The root command: its subcommands, global options, and exit codes."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ _COMMANDS: Final = (
 
 
 class _Commands(typer.core.TyperGroup):
-    """Imports a command's module when the command is asked for: together they take two seconds of processor time."""
+    """Imports a command's module on first use, since importing them all takes two seconds of processor time."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # what the base class is called with
-        """The names in the order of the help."""
+        """Returns the names in the order of the help."""
         return list(_COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002  # as above
-        """The command of that name, or None."""
+        """Returns the command of that name, or None."""
         if cmd_name not in _COMMANDS:
             return None
         name = cmd_name.replace("-", "_")
@@ -71,7 +71,10 @@ class _Commands(typer.core.TyperGroup):
 
 
 def _missing(name: str, error: ModuleNotFoundError) -> Any:
-    """A command that this installation leaves out: the help of all commands lists it, and to type it fails with `error`."""
+    """Returns a placeholder for a command that this installation lacks.
+
+    The help lists it, and running it raises `error`.
+    """
     extra = extra_of(error)
     if extra is None:
         raise error
@@ -148,7 +151,7 @@ def _options(
 
 
 def main() -> Never:
-    """Runs the command; every end is an exit code of `ExitCode`, which `bridge.cli.main` extends by 130 for Ctrl-C."""
+    """Runs the command. Every exit status is a member of `ExitCode`."""
     arguments = hoisted(sys.argv[1:])
     as_json = "--json" in arguments
     use(RootOptions(as_json=as_json))
@@ -166,7 +169,7 @@ def main() -> Never:
 
 
 def _end(error: Exception) -> None:
-    """End with one line if the error was foreseen. One that was not is a defect: its traceback helps to find it."""
+    """Exits with one line for an expected error. An unexpected error is a defect, and keeps its traceback."""
     from bridge.cli.errors import as_cli_error
     from bridge.cli.output import ExitCode, fail
 

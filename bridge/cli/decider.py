@@ -1,4 +1,4 @@
-"""Signs a command's transactions with an account of the settings or a key, or hands them to the owners of a Safe."""
+"""Signs a command's transactions with a configured account or a key, or writes batches for the owners of a Safe."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ After = Callable[[ChainDeployment, EvmChain], Awaitable[dict[str, Any]]]
 
 
 def signer(workspace: Workspace, devnet_key: str = DEPLOYER_KEY) -> Signer:
-    """The account that the root's options name, for a command that sends transactions.
+    """Returns the account that the global options name, for a command that sends transactions.
 
     Args:
-        workspace: whose settings hold the accounts.
-        devnet_key: signs on the devnet if no account is named.
+        workspace: provides the configured accounts.
+        devnet_key: the default on the devnet.
 
     Raises:
-        UsageError: none is named, or `--safe` is.
+        UsageError: no account is named, or `--safe` is given.
         InvalidKeyError: the key is invalid or can't be opened.
     """
     options = current()
@@ -74,7 +74,7 @@ def signer(workspace: Workspace, devnet_key: str = DEPLOYER_KEY) -> Signer:
 
 
 def account_source(workspace: Workspace, name: str) -> SignerSource:
-    """Where the key of a named account is.
+    """Returns the key source of a configured account.
 
     Raises:
         UsageError: the settings have no account of that name.
@@ -90,7 +90,7 @@ def account_source(workspace: Workspace, name: str) -> SignerSource:
 
 
 def safe_address() -> str | None:
-    """The Safe that decides, if `--safe` names one.
+    """Returns the address that `--safe` names, or None.
 
     Raises:
         UsageError: it is not an address.
@@ -102,7 +102,7 @@ def safe_address() -> str | None:
 
 
 def _simulated_account(workspace: Workspace, *, by_owner: bool) -> str | None:
-    """The account of a dry run; None: none is named, and the owner of each router will do."""
+    """Returns the account of a dry run, or None if the owner of each router is to be simulated."""
     if (safe := safe_address()) is not None:
         return safe
     is_named = current().signer is not None or current().key is not None
@@ -110,10 +110,10 @@ def _simulated_account(workspace: Workspace, *, by_owner: bool) -> str | None:
 
 
 def named_chains(deployment: Deployment, names: str | None) -> list[ChainDeployment]:
-    """The chains of a comma-separated list, or all.
+    """Returns the chains of a comma-separated list, or all chains.
 
     Raises:
-        UsageError: the network does not have one of them.
+        UsageError: the network lacks one of them.
     """
     try:
         return [deployment.chain(one.strip()) for one in names.split(",")] if names else list(deployment.chains)
@@ -134,21 +134,22 @@ def carry_out(
 ) -> None:
     """Makes an account's calls on each chain, simulates them, or writes them as batches for a Safe. Prints the outcome.
 
-    A chain that refuses does not hold up the others. For JSON, each chain has a row with ``chain``, ``transactions`` by name,
-    ``error`` and the fields that `after` read.
+    A chain that refuses does not hold up the others. In JSON, each chain has a row with ``chain``,
+    ``transactions`` by name, ``error`` and the fields that `after` reads.
 
     Args:
-        workspace: the network's.
-        chains: the chains to make them on.
-        name: of the operation, such as ``pause axelar``; a Safe's batches are in a folder of that name.
+        workspace: the network's workspace.
+        chains: the chains to call.
+        name: the operation's name, such as ``pause axelar``, which also names the folder of a Safe's batches.
         steps: the calls.
         then: the effect once a Safe's owners have executed all batches.
         after: see `After`.
-        dry_run: simulates the calls instead.
-        by_owner: whether the owner of a chain's router may make them; a dry run without an account then simulates the owner's.
+        dry_run: whether to simulate the calls instead.
+        by_owner: whether the router's owner may make them; a dry run without an account then simulates the
+            owner's calls.
 
     Raises:
-        CliError: a chain refused, or would refuse what is simulated.
+        CliError: a chain refused a call, or would refuse a simulated one.
     """
     calls, safe = _Calls(workspace, chains, name, steps), safe_address()
     try:
@@ -165,7 +166,7 @@ def carry_out(
 
 @dataclass(frozen=True, slots=True)
 class _Calls:
-    """The calls of one operation on several chains; the arguments are those of `carry_out`."""
+    """The calls of one operation on several chains; see `carry_out` for its fields."""
 
     workspace: Workspace
     chains: Sequence[ChainDeployment]
@@ -177,7 +178,10 @@ class _Calls:
         return connected(deployment, self.workspace.settings(), ids, eager=eager)
 
     async def preview(self, account: str | None, safe: str | None) -> list[ChainPreview]:
-        """Estimates the calls of an account, or of each router's owner if it is None. A `safe` has to be one."""
+        """Estimates the calls of an account, or of each router's owner if it is None.
+
+        Checks that `safe` is a Safe, if given.
+        """
         async with self._connected(eager=True) as opened:
             return [await self._preview(here, opened[here.chain_id], account, safe) for here in self.chains]
 
@@ -215,7 +219,7 @@ class _Calls:
         return batches
 
     async def send(self, account: Signer, after: After) -> list[dict[str, Any]]:
-        """Makes the calls on all chains at once, and returns each chain's row."""
+        """Makes the calls on all chains concurrently, and returns a row per chain."""
         rows: list[dict[str, Any]] = [{"chain": here.name, "transactions": {}, "error": None} for here in self.chains]
         async with self._connected(eager=False) as opened:
             answering = await newest_blocks(opened)
@@ -243,13 +247,13 @@ class _Calls:
 
 
 def _included(row: Mapping[str, Any]) -> str:
-    """The transactions of one chain that blocks include."""
+    """Lists the transactions that one chain's blocks include."""
     done = [f"{name} in {transaction}" for name, transaction in row["transactions"].items()]
     return f"{row['chain']}: {', '.join(done) or 'no block includes anything yet'}"
 
 
 async def _sent(chain: EvmChain, name: str, account: Signer, transaction: Transaction) -> str:
-    """Sends a transaction, and returns its hash once a block includes it."""
+    """Sends a transaction, waits until a block includes it, and returns its hash."""
     call = Call(to=transaction.to, data=transaction.data, gas=_GAS)
     try:
         await chain.call(call, sender=account.address)
@@ -284,7 +288,7 @@ def _print_done(done: Sequence[dict[str, Any]]) -> None:
 
 
 def print_preview(chains: Sequence[ChainPreview]) -> None:
-    """Prints transactions that were simulated: their gas, and what they would cost."""
+    """Prints simulated transactions with their gas and cost."""
     value = {
         chain.name: {
             "gas": chain.gas,
@@ -313,11 +317,11 @@ def print_preview(chains: Sequence[ChainPreview]) -> None:
 
 
 def print_batches(batches: Sequence[Batch], *, then: str) -> None:
-    """Prints the files for a Safe's app, with the hashes that its owners compare.
+    """Prints the files to import in the Safe app, with the hashes that its owners compare.
 
     Args:
-        batches: in the order of their execution.
-        then: what is to be done when all are executed.
+        batches: in order of execution.
+        then: the next step once all are executed.
     """
     value = [
         {

@@ -1,4 +1,4 @@
-"""`waybill decode-error`: what a contract refused with."""
+"""`waybill decode-error`: decodes the revert data of a contract."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bridge.protocol.contracts import Revert, decode_revert
 def decode_error(
     data: Annotated[str, typer.Argument(help="Revert data of a call or transaction: 0x and hex digits.")],
 ) -> None:
-    """Say what a revert of Waybill's contracts or of the five GMPs' means, and what to do; reasons inside it too.
+    """Explain a revert of Waybill's or of a GMP's contracts, with nested reasons, and say what to do.
 
     Example: waybill decode-error 0x73730dd2
     """

@@ -1,4 +1,4 @@
-"""`waybill demo`: everything at once, with a report."""
+"""`waybill demo`: runs the whole system once, and prints a report."""
 
 from __future__ import annotations
 
@@ -35,9 +35,11 @@ def demo(
         int, typer.Option(help="Port of the first chain.", envvar="WAYBILL_PORT", min=1, max=65_535)
     ] = FIRST_PORT,
 ) -> None:
-    """Route messages over three GMPs, stall one, retry, execute, and prove what arrived. Freeze an asset on all chains or none.
+    """Route messages over three GMPs, stall one, retry, execute, and audit the result.
 
-    Ends with a report that chains and index agree on, also in build/demo/report.json.
+    Also freeze an asset on all chains or none.
+
+    Ends with a report on which chains and index agree, also written to build/demo/report.json.
 
     Example: waybill demo --keep
     """

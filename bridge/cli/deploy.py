@@ -1,4 +1,4 @@
-"""`waybill deploy`: Waybill's contracts on the chains of a network."""
+"""`waybill deploy`: deploys Waybill's contracts to the chains of a network."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def deploy(
         bool, typer.Option("--dry-run", help="Send nothing: print each transaction, its gas and what it would cost.")
     ] = False,
 ) -> None:
-    """Bring every chain of a network to what its file says, and write the deployments file.
+    """Deploy what the network file describes to every chain, and write the deployments file.
 
-    What is there already stays: a second run changes nothing, and one after an interruption goes on. The account is the owner
-    that the file names, or one that has accepted the routers since (`waybill role accept`). The file of a public network must
-    say who decides and who verifies; `waybill network create` writes one.
+    Idempotent: existing contracts are kept, and an interrupted run is continued. The signer is the owner that
+    the file names, or an account that has accepted the routers since (`waybill role accept`). The file of a
+    public network must name owners and verifiers; `waybill network create` writes one.
 
     Example: waybill --network testnet deploy --dry-run
     """
@@ -130,7 +130,7 @@ def _warn_of_one_host(plan: NetworkPlan) -> None:
 
 
 def _run(work: Coroutine[Any, Any, T], plan: Path) -> T:
-    """Runs the work. Errors of endpoints name the network file, which no other command reads yet."""
+    """Runs the work. Errors of endpoints point to the network file, which no other command reads yet."""
     try:
         return asyncio.run(work)
     except (TransientError, RpcError) as error:
@@ -141,7 +141,10 @@ def _run(work: Coroutine[Any, Any, T], plan: Path) -> T:
 
 
 def _to_former(workspace: Workspace, plan: Path) -> dict[tuple[str, str], int] | None:
-    """Deliveries under way to adapters that the plan replaces, by chain and GMP, as the relayer's store has them."""
+    """Counts the deliveries under way to adapters that the plan replaces, by chain and GMP.
+
+    None without a relayer's store.
+    """
     if not workspace.deployments_file.exists():
         return None
     with workspace.relayer_store() as store:

@@ -1,4 +1,4 @@
-"""`waybill devnet`: a network on this machine."""
+"""`waybill devnet`: starts and stops a network on this machine."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def up(
         ),
     ] = None,
 ) -> None:
-    """Start chains, or take your own anvils with --rpc, and put the GMPs' contracts, routers and examples on them.
+    """Start anvil chains, or use your own with --rpc, and deploy the GMPs' contracts, routers and examples on them.
 
-    Contracts that are already deployed stay. Writes the addresses to deployments/devnet.json.
+    Contracts that are already deployed are kept. The addresses are written to deployments/devnet.json.
 
     Example: waybill devnet up --rpc http://127.0.0.1:8545
     """
@@ -87,7 +87,7 @@ def up(
 
 
 def _attach(workspace: Workspace, urls: list[str]) -> None:
-    """Puts everything on anvils that the user started, and prints what is where."""
+    """Deploys to anvils that the user started, and prints the contracts' addresses."""
     found = asyncio.run(attach(home=workspace.root, urls=urls, progress=progress))
     if found.started:
         shutil.rmtree(workspace.state, ignore_errors=True)
@@ -113,7 +113,7 @@ def _attach(workspace: Workspace, urls: list[str]) -> None:
 
 @app.command()
 def down() -> None:
-    """End the chains; nothing of them runs afterwards.
+    """Stop the chains that `devnet up` started.
 
     Example: waybill devnet down
     """
@@ -124,7 +124,7 @@ def down() -> None:
 
 @app.command()
 def status() -> None:
-    """Say how each chain does; fails if one has crashed.
+    """Show the state of each chain. Exits with status 1 if one has crashed.
 
     Example: waybill devnet status
     """

@@ -1,4 +1,4 @@
-"""`waybill dlq`: look at dead letters, decide about them, and verify that they are unchanged."""
+"""`waybill dlq`: shows dead letters, records decisions about them, and verifies their log."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ Letter = Annotated[
 
 
 class Action(StrEnum):
-    """What an operator can decide."""
+    """The decisions that an operator can make."""
 
     REQUEUE = "requeue"
     RETRY = "retry"
@@ -113,7 +113,7 @@ def list_letters(
 
 @app.command()
 def show(letter: Letter) -> None:
-    """Show a dead letter: its message, its failures, its history, and what to know before deciding.
+    """Show a dead letter: its message, failures, history, and an analysis that helps to decide.
 
     Example: waybill dlq show 0x…/axelar/0
     """
@@ -171,11 +171,12 @@ def decide(
         ),
     ] = None,
 ) -> None:
-    """Decide about a dead letter as an operator, who signs the decision: --signer NAME or --key.
+    """Decide about a dead letter as an operator. The decision is signed with --signer NAME or --key.
 
-    An account that signs elsewhere decides in two steps: --maker writes what it has to sign, and --signature records what it
-    signed; a contract is asked on its chain whether it did (ERC-1271). A `retry` by a contract that is the sender: have it make
-    the transaction that --call prints, and repeat the command, which finds the new message then.
+    An account that signs elsewhere decides in two steps: --maker writes the document to sign, and --signature
+    records the signature; a contract's approval is checked on its chain (ERC-1271). If the sender is a
+    contract, `retry` takes two steps as well: the contract makes the transaction that --call prints, and the
+    repeated command finds the new message.
 
     Example: waybill dlq decide 0x…/axelar/0 requeue --rationale "the gateway is back"
     """
@@ -209,7 +210,7 @@ def decide(
 def verify(
     head: Annotated[str | None, typer.Option(help="Hash of a record noted earlier, which must still be there.")] = None,
 ) -> None:
-    """Check that no record was changed, removed or added by anybody but Waybill. Exits with status 1 if one was.
+    """Check that no record was changed, removed or forged. Exits with status 1 if one was.
 
     Example: waybill dlq verify
     """
@@ -278,10 +279,10 @@ async def _review() -> AsyncIterator[tuple[DeadLetterReview, DeadLetterLog]]:
 
 
 def _account(workspace: Workspace, name: str | None, key: str | None, devnet_key: str) -> LocalAccount | None:
-    """An account that signs documents, which a remote signer can't; None if none is named and this is not the devnet.
+    """Returns an account that can sign documents, or None if none is named and this is not the devnet.
 
     Raises:
-        UsageError: the settings have no account of that name, or it is a remote signer.
+        UsageError: the settings have no account of that name, or it is a remote signer, which signs transactions only.
         InvalidKeyError: the key is invalid or can't be opened.
     """
     if name is not None:
@@ -304,7 +305,7 @@ def _print_decided(records: list[LogRecord]) -> None:
 
 
 def _draft(letter: str, decision: Action, rationale: str, maker: str, file: Path | None, **reissue: Any) -> None:
-    """Writes what a maker has to sign elsewhere."""
+    """Writes the document that a maker signs elsewhere."""
     try:
         name = maker if maker == GOVERNANCE else checksummed(maker)
     except AddressError as error:
@@ -337,7 +338,7 @@ def _draft(letter: str, decision: Action, rationale: str, maker: str, file: Path
 
 
 def _record(letter: str, decision: Action, draft: Path | None, signature: str) -> None:
-    """Records a decision that its maker signed elsewhere."""
+    """Records a decision that its maker has signed elsewhere."""
     if draft is None:
         raise UsageError("--signature needs --draft, the file that --maker wrote")
     signed = options.hex_bytes(signature, "a signature")
@@ -355,7 +356,7 @@ def _record(letter: str, decision: Action, draft: Path | None, signature: str) -
 
 
 def _drafted(draft: Path) -> dict[str, Any]:
-    """The document in a file of `_draft`."""
+    """Reads the document from a file that `_draft` wrote."""
     try:
         document: dict[str, Any] = orjson.loads(draft.read_bytes())["document"]
         decision_digest(document)
@@ -380,7 +381,7 @@ def _print_calls(letter: str, gmps: tuple[Gmp, ...] | None) -> None:
 
 
 def _named(log: DeadLetterLog, text: str) -> list[str]:
-    """The letters that are meant: one, or all of a message or an atomic action."""
+    """Returns the ids of one letter, or of all letters of a message or an atomic action."""
     if "/" in text:
         found = [text] if log.letter(text) else []
     else:

@@ -1,4 +1,4 @@
-"""How every kind of error ends: its exit code, and the next thing to type."""
+"""Maps every kind of error to an exit code and a next step."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _ENDS: Final[tuple[tuple[type[Exception], ExitCode, str | None], ...]] = (
 
 
 def as_cli_error(error: Exception) -> CliError | None:
-    """The error as the command ends with it, or None for an unexpected one, whose traceback is more useful."""
+    """Returns the error to print, or None for an unexpected error, whose traceback is more useful."""
     if isinstance(error, CliError):
         return error
     if isinstance(error, TyperException):
@@ -77,6 +77,6 @@ def as_cli_error(error: Exception) -> CliError | None:
 
 
 def _first(group: ExceptionGroup[Exception]) -> CliError | None:
-    """Tasks that fail together end as a group; one reason is enough if it is foreseen."""
+    """Returns the first error of tasks that failed together, if all of them are expected errors."""
     known = [found for found in map(as_cli_error, group.exceptions) if found]
     return known[0] if len(known) == len(group.exceptions) else None

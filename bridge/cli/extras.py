@@ -1,4 +1,4 @@
-"""The parts of Waybill that a small installation leaves out, and which extra brings each."""
+"""The optional dependencies of Waybill, and the extra that installs each."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ EXTRAS: Final = {
 
 
 def require_devnet() -> None:
-    """Ends the process before a command that runs all of Waybill has started any of it, where a part is not installed."""
+    """Exits before a command that runs all of Waybill starts any of it, if a dependency is not installed."""
     for module in (*EXTRAS["relayer"], *EXTRAS["index"]):
         if not is_installed(module):
             _end(f"this command needs {module}, which a small installation leaves out", "pip install 'waybill[devnet]'")
 
 
 def is_installed(module: str) -> bool:
-    """Whether a module is here; an installation without its extra lacks it."""
+    """Whether a module is installed."""
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:
@@ -36,7 +36,7 @@ def is_installed(module: str) -> bool:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Ends the process with one line where a command needs a package that only an extra brings."""
+    """Exits with one line if a command needs a package that is not installed."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -53,19 +53,19 @@ def explained() -> Iterator[None]:
 
 
 def _first(error: BaseException) -> BaseException:
-    """What failed at first: where an error's own explanation needs a package, the package is not the news."""
+    """Returns the original error. Formatting that error may itself have needed the missing package."""
     while error.__context__ is not None and isinstance(error, ModuleNotFoundError):
         error = error.__context__
     return error
 
 
 def extra_of(error: ModuleNotFoundError) -> str | None:
-    """The extra that brings the module that is missing, or None where none does."""
+    """Returns the extra that installs the missing module, or None."""
     module = (error.name or "").partition(".")[0]
     return next((extra for extra, modules in EXTRAS.items() if module in modules), None)
 
 
 def _end(message: str, next_step: str) -> NoReturn:
-    """Ends as `bridge.cli.output.fail` does, which needs a package itself."""
+    """Prints an error as `bridge.cli.output.fail` does, which itself needs a package."""
     sys.stderr.write(f"error {message}\nnext  {next_step}\n")
     raise SystemExit(1)

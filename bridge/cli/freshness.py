@@ -1,4 +1,4 @@
-"""Prints answers of the index and of the lake's tables with their age."""
+"""Prints answers from the index and the lake together with their age."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freshness:
-    """How far the index has read all chains of a network.
+    """The index's lag on all chains of a network.
 
     Attributes:
-        chains: the lag of each.
-        max_lag: seconds of block time. An answer that is further behind is no verdict.
+        chains: the lag on each chain.
+        max_lag: seconds of block time. An answer that lags further is not conclusive.
     """
 
     chains: Sequence[IndexLag]
@@ -37,7 +37,7 @@ class Freshness:
 
     @property
     def behind(self) -> list[IndexLag]:
-        """The chains that the index is too far behind on."""
+        """The chains on which the index lags too far."""
         return [chain for chain in self.chains if chain.is_behind(self.max_lag)]
 
     def value(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class Freshness:
         failures: Sequence[str] = (),
         next_step: str | None = None,
     ) -> None:
-        """Prints what a command found in the index, and how old it is.
+        """Prints an answer from the index, preceded by its age.
 
         Raises:
             CliError: the command's own failures, with `next_step`, or the index is behind.
@@ -76,7 +76,7 @@ class Freshness:
         self.require(failures, next_step)
 
     def require(self, failures: Sequence[str] = (), next_step: str | None = None) -> None:
-        """Ends the command with its own failures, or because the index is behind.
+        """Fails the command if it has failures of its own or the index is behind.
 
         Raises:
             CliError: there are failures, or the index is behind.
@@ -96,12 +96,12 @@ def freshness(
     max_behind: int | None = None,
     heads: Mapping[int, Block] | None = None,
 ) -> Freshness:
-    """Compares each chain's newest block with what the index has read.
+    """Compares each chain's newest block with the last block that the index has read.
 
     Args:
-        workspace: of the network.
-        index: of the network.
-        max_behind: seconds of block time; the setting `index.max_lag` if None.
+        workspace: the network's workspace.
+        index: the network's index.
+        max_behind: seconds of block time; None is the setting `index.max_lag`.
         heads: the newest blocks of the chains that answer; None asks the chains.
     """
     deployment, settings = workspace.deployment(), workspace.settings()

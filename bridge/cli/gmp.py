@@ -1,4 +1,4 @@
-"""`waybill gmp`: pause a GMP by hand, end its pause, and take trust from it."""
+"""`waybill gmp`: pauses, resumes and revokes a GMP on the routers, and sets floors."""
 
 from __future__ import annotations
 
@@ -35,9 +35,11 @@ def pause(
     ] = 6,
     dry_run: DryRun = False,
 ) -> None:
-    """Pause a GMP as guardian, tripwire or owner: nothing is sent or taken over it, and its receipts do not count.
+    """Pause a GMP, as guardian, tripwire or owner.
 
-    The GMP speaks again when the pause ends. Exits with status 1 if a chain refused. The hours count from now, also for a Safe.
+    The router neither sends nor receives over it, and ignores its receipts.
+
+    The pause ends by itself. The hours count from now, also for a Safe. Exits with status 1 if a chain refuses.
 
     Example: waybill gmp pause axelar --chains beta --for 6
     """
@@ -55,9 +57,9 @@ def resume(
     chains: Chains = None,
     dry_run: DryRun = False,
 ) -> None:
-    """End a GMP's pause now, as guardian what guardian or tripwire began, or as owner.
+    """End a GMP's pause now. The guardian can end pauses of guardian and tripwire, the owner any pause.
 
-    A GMP that lied lies again: revoke its adapter or raise the floors first.
+    If the GMP delivered forged messages, first revoke its adapter or raise the floors.
 
     Example: waybill gmp resume axelar
     """
@@ -75,9 +77,11 @@ def revoke(
     chains: Chains = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Revoke a GMP's adapter as revoker or owner, since the GMP can't be trusted: its receipts are void, and it takes no messages.
+    """Revoke the adapter of an untrusted GMP, as revoker or owner.
 
-    What it had delivered needs other GMPs. Exits with status 1 if a chain refused.
+    Its receipts become void, and it accepts no messages.
+
+    Messages that it had delivered need receipts from other GMPs. Exits with status 1 if a chain refuses.
 
     Example: waybill gmp revoke axelar --chains beta
     """
@@ -109,9 +113,11 @@ def floor(
     *,
     dry_run: DryRun = False,
 ) -> None:
-    """Set a lane's floor, the least quorum for recipients without a policy: as revoker or owner raise it, as owner lower it.
+    """Set a lane's floor: the minimum quorum for recipients without a policy.
 
-    It counts at once, also for messages on their way. Exits with status 1 if the chain refused.
+    The revoker can raise it, the owner can also lower it.
+
+    Applies at once, also to messages in flight. Exits with status 1 if the chain refuses.
 
     Example: waybill gmp floor alpha beta 2
     """
@@ -135,10 +141,10 @@ def floor(
 
 
 def _gmp_on(workspace: Workspace, named: str, chains: str | None) -> tuple[Gmp, list[ChainDeployment]]:
-    """The GMP, and those of the named chains that have it.
+    """Returns the GMP, and those of the named chains that have it.
 
     Raises:
-        UsageError: none has.
+        UsageError: none of them has it.
     """
     (gmp,), all_named = options.gmps(named), named_chains(workspace.deployment(), chains)
     wanted = [one for one in all_named if gmp in one.gmp_numbers]
@@ -150,7 +156,7 @@ def _gmp_on(workspace: Workspace, named: str, chains: str | None) -> tuple[Gmp, 
 def _change_pause(
     what: str, named: str, chains: str | None, call: Callable[[Gmp, int], bytes], *, then: str, dry_run: bool
 ) -> None:
-    """Has the routers pause or resume a GMP; `call` takes the GMP and a chain's time."""
+    """Pauses or resumes a GMP on the routers; `call` takes the GMP and the chain's time, in Unix seconds."""
     workspace = Workspace.current()
     gmp, wanted = _gmp_on(workspace, named, chains)
 

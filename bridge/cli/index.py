@@ -1,4 +1,4 @@
-"""`waybill index`: the Spark job that follows the chains, and what is done with its tables."""
+"""`waybill index`: runs the index, maintains its tables, and queries them."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def run(
     stall_after: StallAfter = None,
     master: options.SparkMaster = None,
 ) -> None:
-    """Follow the chains, keep what happened, and ask for retries of what is stalled, until Ctrl-C.
+    """Follow the chains, index their events, and request retries of stalled messages, until Ctrl-C.
 
-    Killed at any point, it goes on where it was when it is started again.
+    Resumes where it stopped, even after a kill.
 
     Example: waybill index run --stall-after 60
     """
@@ -74,7 +74,7 @@ def backfill(
     *,
     master: options.SparkMaster = None,
 ) -> None:
-    """Read the final blocks that the lake lacks into bronze.logs, in parallel, and stop. The index must not be running.
+    """Read the final blocks that the lake lacks into bronze.logs, in parallel, and exit. The index must not be running.
 
     Example: waybill index backfill --master spark://master.example:7077
     """
@@ -90,10 +90,11 @@ def refresh(
     full: Annotated[bool, typer.Option("--full", help="Compute every row again from the raw logs.")] = False,
     master: options.SparkMaster = None,
 ) -> None:
-    """Bring the silver and gold tables up to the raw logs of the lake.
+    """Update the silver and gold tables from the lake's raw logs.
 
-    Computes the messages to which something has happened since the last refresh, and the totals. After a repair of the lake, or
-    with another version of Waybill, computes everything again, as --full does. The running index does the same every hour.
+    Recomputes the messages that changed since the last refresh, and the totals. After a repair of the lake or
+    an upgrade of Waybill, recomputes everything, as --full does. A running index refreshes the tables every
+    hour.
 
     Example: waybill index refresh
     """
@@ -120,9 +121,9 @@ def refresh(
 
 
 def _of_relayer(workspace: Workspace) -> tuple[pa.Table | None, pa.Table | None]:
-    """Reads what the relayer knows about deliveries: fees paid (`PAID`), and the times of attestations (`ATTESTED`).
+    """Reads fees paid (`PAID`) and attestation times (`ATTESTED`) from the relayer's store.
 
-    Both are None without a relayer's store on this machine, or if it can't be read; the lake then keeps what it has.
+    Both are None if this machine has no readable store of a relayer; the lake then keeps its values.
     """
     from pyarrow import Table
 
@@ -196,9 +197,9 @@ def sql(
     timeout: Annotated[float, typer.Option("--timeout", min=0.1, max=3_600, help="Seconds it may take.")] = 30,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
-    """Ask the lake's tables a question of your own. Only reads, and only these tables: no file, no network, no extension.
+    """Query the lake's tables with SQL. Queries are read-only, without access to files, network or extensions.
 
-    Ids, hashes and addresses are text: 0x and small hexadecimal digits. `waybill index refresh` brings the tables up to date.
+    Ids, hashes and addresses are text: 0x and lower-case hex digits. `waybill index refresh` updates the tables.
 
     Example: waybill index sql "select status, count(*) as messages from silver.messages group by status"
     """

@@ -1,4 +1,4 @@
-"""`waybill index verify`: what the index has, against what the routers themselves count."""
+"""`waybill index verify`: compares the index with the routers' own totals."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def verify(
     ] = False,
     max_behind: options.MaxBehind = None,
 ) -> None:
-    """Compare the whole index with the routers' own totals, at one final block per chain.
+    """Compare the whole index with the routers' totals, at one final block per chain.
 
-    Each router counts the messages of a lane and adds up their ids. Equal means that the index has every one of them and no
-    other. Where they differ, the blocks are narrowed down and read again. A chain that took back final blocks is reported, too;
-    --repair goes back to the last block that it still has. Stop the index before a repair. Exits with status 1 unless all lanes
-    are equal, with 5 if they are and the index is behind.
+    Each router counts the messages of a lane and sums their ids. Equal totals prove that the index has exactly
+    those messages. If they differ, the range of blocks is narrowed down and read again. Reorgs of final blocks
+    are reported as well; --repair rolls back to the last common block. Stop the index before a repair. Exits
+    with status 1 unless all lanes are equal, with 5 if they are equal and the index is behind.
 
     Example: waybill index verify
     """
@@ -91,7 +91,7 @@ def _violation(found: Violation, *, repaired: bool) -> dict[str, Any]:
 
 @contextmanager
 def open_for_writing(workspace: Workspace) -> Iterator[tuple[Store, Lake]]:
-    """The index's store and lake.
+    """Opens the index's store and lake.
 
     Raises:
         CliError: no index has run yet.
@@ -111,7 +111,7 @@ def open_for_writing(workspace: Workspace) -> Iterator[tuple[Store, Lake]]:
 
 @contextmanager
 def readers(workspace: Workspace, engine: Engine) -> Iterator[list[ChainReader]]:
-    """A reader per chain of the network, which follows the adapters that the index has seen registered."""
+    """Opens a reader for each chain, which follows the adapters that the index has seen registered."""
     from indexer.sources.chain import ChainReader
     from indexer.store.store import adapters_of
 

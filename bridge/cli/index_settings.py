@@ -1,4 +1,4 @@
-"""The index's settings: its section, and the endpoints of each chain."""
+"""Derives the index's settings from the workspace: its section, and each chain's endpoints."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def index_settings(workspace: Workspace) -> IndexSettings:
-    """How to index the network.
+    """Returns the settings for indexing the network.
 
     Raises:
         CliError: the network is not deployed.
-        SettingsError: the settings can't be used.
+        SettingsError: the settings are invalid.
     """
     settings, deployment = workspace.settings(), workspace.deployment()
     check_chains(settings, deployment)
@@ -39,7 +39,7 @@ def index_settings(workspace: Workspace) -> IndexSettings:
 
 
 def indexed_deployment(workspace: Workspace) -> Deployment:
-    """The network, with the endpoints that the settings name in place of the deployments file's."""
+    """Returns the deployment, with the settings' endpoints in place of the deployments file's."""
     deployment = workspace.deployment()
     urls = workspace.settings().rpc_urls(deployment)
     chains = tuple(
@@ -49,7 +49,7 @@ def indexed_deployment(workspace: Workspace) -> Deployment:
 
 
 def chains_to_ask(workspace: Workspace) -> list[ChainConfig]:
-    """Each chain of the network, for commands that ask it themselves."""
+    """Returns the configuration of each chain, for commands that read the chains themselves."""
     from indexer.sources.chain import chain_config
 
     deployment = indexed_deployment(workspace)
@@ -58,7 +58,7 @@ def chains_to_ask(workspace: Workspace) -> list[ChainConfig]:
 
 
 def source_limits(workspace: Workspace) -> SourceLimits:
-    """How the chains are read."""
+    """Returns the limits for reading the chains."""
     return workspace.settings().index.limits
 
 

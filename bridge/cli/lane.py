@@ -1,4 +1,4 @@
-"""`waybill lane`: hold a lane's deliveries back, and let them go on."""
+"""`waybill lane`: pauses and resumes the relayer's deliveries on a lane."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def list_lanes(
     *,
     history: Annotated[bool, typer.Option("--history", help="Every change ever made, oldest first.")] = False,
 ) -> None:
-    """List the lanes that are held, with who held them and why.
+    """List the lanes that are paused or halted, with reason and author.
 
     Example: waybill lane list
     """
@@ -50,7 +50,9 @@ def pause(
     reason: Annotated[str, typer.Option("--reason", help="Why; kept for ever.")],
     by: By = None,
 ) -> None:
-    """Keep a lane's deliveries waiting, also over restarts. What is under way is finished; messages are still observed.
+    """Pause a lane's deliveries until it is resumed, also across restarts.
+
+    Deliveries in flight are finished; messages are still observed.
 
     Example: waybill lane pause alpha beta --reason "router upgrade"
     """
@@ -73,7 +75,7 @@ def resume(
     ] = False,
     by: By = None,
 ) -> None:
-    """Resume a lane that was paused or has halted, once the cause is gone; or the streams, with --streams.
+    """Resume a paused or halted lane once the cause is fixed; or the streams, with --streams.
 
     Example: waybill lane resume alpha beta
     """
@@ -97,10 +99,10 @@ def _resume_streams() -> None:
 
 
 def _bring_into(ends: tuple[str, str], state: LaneState, reason: str, by: str | None) -> None:
-    """Brings a lane into a state, and prints it.
+    """Sets a lane's state, and prints it.
 
     Raises:
-        UsageError: no such chain.
+        UsageError: a chain is unknown.
         CliError: no relayer has run yet, or the lane is halted and can't be paused.
     """
     workspace = Workspace.current()

@@ -1,4 +1,4 @@
-"""Log lines: one event each, with the message's id in it wherever there is one. Always on stderr."""
+"""Configures structured logging to stderr."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import structlog
 
 
 def configure_logging(*, as_json: bool = False, level: int = logging.INFO) -> None:
-    """Sets up logging for this process.
+    """Configures logging for this process.
 
     Args:
-        as_json: one JSON object per line instead of text.
-        level: what is less important than this is left out.
+        as_json: whether to write one JSON object per line instead of text.
+        level: the minimum level.
     """
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())

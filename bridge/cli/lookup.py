@@ -1,4 +1,4 @@
-"""Finds a message wherever it is known: in the relayer's store, or on the chains."""
+"""Looks a message up in the relayer's store, the index and on the chains."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from bridge.service.connections import connected, newest_blocks
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A message, and where it is."""
+    """A message that a chain has created, and its state."""
 
     deployment: Deployment
     message: Message
@@ -52,26 +52,26 @@ class Found:
     answering: frozenset[int]  # the chains that were asked and gave an answer
 
     def value(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the message for JSON."""
         return explanation_value(self.explanation, self.policy, self.ttl_violation)
 
 
 @dataclass(frozen=True, slots=True)
 class Unsent:
-    """A message that no chain of the network has created, though an index or a router has something to say of it."""
+    """A message that no chain has created, although the index or a router has data about it."""
 
     explanation: Explanation
 
     def value(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the message for JSON."""
         return explanation_value(self.explanation)
 
 
 async def look_up(workspace: Workspace, message_id: bytes, chains: Mapping[int, EvmChain] | None = None) -> Found:
-    """As `look_up_any`, of a message that a chain has created.
+    """Looks up a message that a chain has created; see `look_up_any`.
 
     Raises:
-        UnknownMessageError: no chain of the network has created it, of those that answer.
+        UnknownMessageError: none of the chains that answer has created it.
         TransientError: see `look_up_any`.
     """
     found = await look_up_any(workspace, message_id, chains)
@@ -84,18 +84,18 @@ async def look_up(workspace: Workspace, message_id: bytes, chains: Mapping[int, 
 async def look_up_any(
     workspace: Workspace, message_id: bytes, chains: Mapping[int, EvmChain] | None = None
 ) -> Found | Unsent:
-    """Asks chains, relayer and index about a message. Relayer and index need not run, nor have run.
+    """Looks up a message on the chains, in the relayer's store and in the index. Neither relayer nor index has to run.
 
-    A chain of the message that does not answer is left out: `Explanation.unknown` says so, and what is unknown without it.
+    A chain of the message that does not answer is skipped; `Explanation.unknown` says what is unknown without it.
 
     Args:
-        workspace: the network.
-        message_id: of the message.
-        chains: the network's, by id; None connects to them for this answer.
+        workspace: the network's workspace.
+        message_id: the message's id.
+        chains: connections by chain id; None connects for this call.
 
     Raises:
         UnknownMessageError: neither a chain nor the index knows it.
-        TransientError: nobody knows it, and a chain that may have created it does not answer.
+        TransientError: it was not found, and a chain that may have created it does not answer.
     """
     deployment = workspace.deployment()
     kept = await asyncio.to_thread(_kept, workspace, message_id)
@@ -118,20 +118,20 @@ async def look_up_any(
 def _connected(
     workspace: Workspace, chains: Mapping[int, EvmChain] | None
 ) -> AbstractAsyncContextManager[Mapping[int, EvmChain]]:
-    """The chains to ask: those given, or connections for one answer."""
+    """Returns the given connections, or opens them for one call."""
     if chains is not None:
         return nullcontext(chains)
     return connected(workspace.deployment(), workspace.settings(), eager=False)
 
 
 def _to_ask(deployment: Deployment, kept: Kept) -> Collection[int]:
-    """The chains of the message, if the relayer has it; else any may have created it."""
+    """Returns the message's chains if the relayer has the message, else all chains."""
     message = kept.relayed
     return (message.source_chain, message.destination_chain) if message else [one.chain_id for one in deployment.chains]
 
 
 async def _created(client: Client, message_id: bytes, kept: Kept, heads: Collection[int]) -> Created:
-    """The message as the relayer saw it or its source says; as the index has it, if its source does not answer.
+    """Returns the message as the relayer or its source has it; as the index has it, if its source does not answer.
 
     Raises:
         UnknownMessageError: no chain that answers has created it, and neither relayer nor index has it.
@@ -156,7 +156,7 @@ async def _found(
     answering: Mapping[int, EvmChain],
     heads: Mapping[int, Block],
 ) -> Found:
-    """What the chains of a message that answer, relayer and index say of it."""
+    """Combines the answers of the message's chains with the records of relayer and index."""
     deployment, settings, now = workspace.deployment(), workspace.settings(), time.time()
     message, routers = created.message, readers_of(deployment, answering)
     ends = (message.source_chain, message.destination_chain)
@@ -209,7 +209,7 @@ async def _found(
 
 
 async def _gmp_pauses(deployment: Deployment, answering: Mapping[int, EvmChain], kept: Kept) -> list[GmpPause]:
-    """The GMPs that a message's chains have paused: as a chain says now, or as the index has it of one that is silent."""
+    """Returns the GMPs paused on a message's chains; for a chain that does not answer, those that the index knows."""
     found = await asyncio.gather(*(gmp_pauses(deployment.chain(end), chain) for end, chain in answering.items()))
     known = [one for one in pauses_kept(kept, time.time()) if one.chain_id not in answering]
     return [*(one for on_chain in found for one in on_chain), *known]
@@ -218,7 +218,7 @@ async def _gmp_pauses(deployment: Deployment, answering: Mapping[int, EvmChain],
 async def _unsent(
     deployment: Deployment, answering: Mapping[int, EvmChain], message_id: bytes, kept: Kept
 ) -> Unsent | None:
-    """What index and routers say of an id that no chain has created."""
+    """Explains an id that no chain has created by the records of index and routers; None if there are none."""
     routers = readers_of(deployment, answering)
     ended = {chain: (await router.progress(message_id)).outcome for chain, router in routers.items()}
     names = [deployment.chain(chain).name for chain, outcome in ended.items() if outcome is Status.EXECUTED]
@@ -231,7 +231,7 @@ async def _unsent(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """What the destination and its router say of a message now."""
+    """The state of a message on its destination."""
 
     progress: Progress
     needed: int | None  # receipts that it asks for; None if it does not say
@@ -243,7 +243,7 @@ class _Asked:
 
     @property
     def outcome(self) -> Status | None:
-        """How the message ended, or would if the router were asked to mark its expiry; None if it is open."""
+        """The final state, or EXPIRED if the router would accept `expire`; None if the message is open."""
         return self.progress.outcome or (Status.EXPIRED if self.is_expired else None)
 
 
@@ -268,7 +268,7 @@ async def _ask(router: RouterReader, chain: EvmChain, message: Message) -> _Aske
 
 
 async def _on_source(source: RouterReader, created: Created, known: Circumstances, head: Block) -> dict[str, Any]:
-    """What the source's router knows better than index and relayer: fields of `Circumstances`."""
+    """Returns the fields of `Circumstances` that the source's router knows better than index and relayer."""
     message = created.message
     paused = await source.paused_until(PausedThing.LANE, message.destination_chain)
     retriable = known.retriable if created.retriable is None else created.retriable
@@ -282,7 +282,7 @@ async def _on_source(source: RouterReader, created: Created, known: Circumstance
 
 
 def _if_later(pause_end: int, head: Block) -> int | None:
-    """The end of a pause, if it is one of the future: by the wall clock, or by a chain whose clock is ahead of it."""
+    """Returns the end of a pause unless it is over, by the wall clock and by the chain's clock, which may be ahead."""
     return pause_end if pause_end > max(time.time(), head.timestamp) else None
 
 

@@ -1,4 +1,4 @@
-"""`waybill message`: find messages, understand them, help them along."""
+"""`waybill message`: finds messages, explains their state, and resolves those that are stuck."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ app = typer.Typer(help="Find messages, understand them, help them along.", no_ar
 
 
 class Where(StrEnum):
-    """The chain of a message on which something is done about it."""
+    """The chain on which an operation sends its transaction."""
 
     SOURCE = "source"
     DESTINATION = "destination"
@@ -71,7 +71,7 @@ def list_messages(
     limit: Annotated[int, typer.Option(help="At most so many.", min=1, max=10_000)] = 20,
     max_behind: options.MaxBehind = None,
 ) -> None:
-    """List messages, the newest first, as the index knows them. Ends with 5 if the index is behind.
+    """List messages, newest first, as the index knows them. Exits with status 5 if the index is behind.
 
     Example: waybill message list --status STALLED
     """
@@ -88,9 +88,9 @@ def list_messages(
 
 @app.command()
 def show(message: options.MessageId) -> None:
-    """Show a message: its state, the reason, what to do next, and what each GMP has done.
+    """Show a message: its state, the reason, the next step, and the progress of each GMP.
 
-    With --json it has everything that `retryRoute` needs: all fields of the message, with both routers.
+    With --json, the answer includes everything that `retryRoute` needs: all fields of the message, with both routers.
 
     Example: waybill message show 0x…
     """
@@ -113,10 +113,10 @@ def retry(
         bool, typer.Option("--even-if-ended", help="Retry though the destination says that the message has ended.")
     ] = False,
 ) -> None:
-    """Send a message again over other GMPs, as its sender or the retrier its sender appointed.
+    """Retry a message over other GMPs, as its sender or as the retrier that its sender appointed.
 
-    A state change that the relayer follows and that is DIVERGED is reconciled with its primary record instead: the relayer's
-    own store and keys are used, and the command exits with status 4 while the change is not applied.
+    A DIVERGED state change that the relayer follows is reconciled with its primary record instead, with the
+    relayer's own store and keys. The command then exits with status 4 while the change is not applied.
 
     Example: waybill message retry 0x… --gmps wormhole
     """
@@ -132,7 +132,10 @@ def retry(
 
 
 def _reconcile(message_id: bytes) -> bool:
-    """Reconciles a DIVERGED state change with its primary record, and prints the outcome. False if the message is none.
+    """Reconciles a DIVERGED state change with its primary record, and prints the outcome.
+
+    Returns:
+        False if the message is not a DIVERGED state change.
 
     Raises:
         SystemExit: the change is still not applied.
@@ -157,7 +160,7 @@ def _reconcile(message_id: bytes) -> bool:
 
 @app.command()
 def execute(message: options.MessageId) -> None:
-    """Execute a message whose quorum is reached, after its recipient had refused it or its gas was too little.
+    """Execute a message that has reached its quorum, after its recipient refused it or the execution ran out of gas.
 
     Example: waybill message execute 0x…
     """
@@ -173,7 +176,7 @@ def execute(message: options.MessageId) -> None:
 
 @app.command()
 def fund(message: options.MessageId) -> None:
-    """Pay for a message that was created without its fee, over the GMPs that its sender chose. Anyone may.
+    """Pay the fee of a message that was created without it, over the GMPs that its sender chose. Open to anyone.
 
     Example: waybill message fund 0x…
     """
@@ -191,7 +194,9 @@ def cancel(
         str | None, typer.Option(help="GMPs for the cancellation. Those that took the message, if not given.")
     ] = None,
 ) -> None:
-    """Ask the destination never to execute a message, as its sender. It may have been executed before this arrives.
+    """Ask the destination never to execute a message, as its sender.
+
+    It may have been executed before the cancellation arrives.
 
     Example: waybill message cancel 0x…
     """
@@ -215,7 +220,7 @@ def report(
         str | None, typer.Option(help="GMPs for the report. Those that took the message, if not given.")
     ] = None,
 ) -> None:
-    """Have the destination report to the source how a message ended. Anyone may; a contract on the source learns it so.
+    """Report to the source how a message ended, so that contracts there can react. Open to anyone.
 
     Example: waybill message report 0x…
     """
@@ -226,7 +231,7 @@ def report(
 def _sent_about(
     gmps: str | None, name: str, send: Callable[[Client, Message, Sequence[Gmp]], Awaitable[Sent]]
 ) -> Callable[[Client, Found], Awaitable[Mapping[str, Any]]]:
-    """Has a router send a message about another one, over the GMPs that are named, else over those that took the other one."""
+    """Returns an operation that sends a message about another one, over the named GMPs or those that carried it."""
     named = None if gmps is None else options.gmps(gmps)
 
     async def act(client: Client, found: Found) -> Mapping[str, Any]:
@@ -238,7 +243,7 @@ def _sent_about(
 
 @app.command()
 def expire(message: options.MessageId) -> None:
-    """Mark a message whose time has run out as expired on its destination, for good. Anyone may.
+    """Mark a message as expired on its destination, once its time to live is over. This is final, and open to anyone.
 
     Example: waybill message expire 0x…
     """
@@ -255,7 +260,7 @@ def watch(
     *,
     timeout: Annotated[float, typer.Option(help="Seconds to watch at most.", min=0)] = 3_600.0,
 ) -> None:
-    """Print each change of a message until it ends or diverges. Exits with status 4 if that takes longer than --timeout.
+    """Print each state change of a message until it ends or diverges. Exits with status 4 after --timeout seconds.
 
     Example: waybill message watch 0x… --timeout 600
     """
@@ -269,7 +274,7 @@ def watch(
 
 
 async def _watch(workspace: Workspace, message_id: bytes, timeout: float) -> Explanation | None:  # noqa: ASYNC109  # the user's own limit
-    """Returns the last explanation; None if there was none."""
+    """Prints changes until the message ends. Returns the last explanation, or None if there was none."""
     deadline = time.monotonic() + timeout
     shown: tuple[Any, ...] = ()
     explanation = None
@@ -313,7 +318,7 @@ def _those_that_took(found: Found) -> tuple[Gmp, ...]:
 
 
 def sent_value(sent: Sent) -> dict[str, Any]:
-    """What a transaction that hands a message to GMPs came to, for JSON."""
+    """Returns the result of handing a message to GMPs, for JSON."""
     return {
         "gmps": sorted(gmp.label for gmp in sent.gmps),
         "failed": sorted(gmp.label for gmp in sent.failed),
@@ -329,15 +334,15 @@ def _act_on(
     *,
     where: Where,
 ) -> None:
-    """Finds a message, has something done about it, and prints what that came to.
+    """Looks up a message, performs an operation on it, and prints the result.
 
-    The message's other chain may be down: a line says so, and the client is given the chains that answer.
+    If the message's other chain is down, a line says so, and the client gets only the chains that answer.
 
     Args:
-        message: its id, as it was typed.
-        act: does it; gives what is printed.
-        done: what to say before the GMPs that it went over, if it did.
-        where: the chain on which it acts.
+        message: the id, as typed.
+        act: the operation; returns the fields to print.
+        done: text to print before the names of the GMPs.
+        where: the chain that the operation needs.
     """
     workspace = Workspace.current()
     message_id = options.message_id(message)
@@ -365,7 +370,7 @@ def _act_on(
 
 
 def _choose(found: Found) -> tuple[Gmp, ...]:
-    """Those that were not tried, else those that are silent; all must be able to reach the destination."""
+    """Returns the GMPs for a retry: those not tried yet, else those that have not delivered."""
     ends = (found.message.source_chain, found.message.destination_chain)
     usable = found.deployment.gmps_between(*ends) - found.explanation.receipts
     chosen = found.explanation.untried or tuple(sorted(usable))
@@ -405,13 +410,13 @@ def _draw(console: Console, found: Found | Unsent) -> None:
 
 
 def _lag(found: Found) -> str:
-    """That the index may know less than the chains, if so: then its answer may be incomplete."""
+    """Returns a warning if the index lags, since the answer may then be incomplete."""
     lags = "; ".join(lag.text for lag in found.explanation.lags)
     return f"BEHIND: {lags}; its data may be old" if lags else ""
 
 
 def _ttl_violation(found: Found) -> str:
-    """That it was routed to live shorter than its class of assets demands, if so: that can't be changed any more."""
+    """Returns a warning if the message's TTL is shorter than its asset class demands."""
     if found.ttl_violation is None:
         return ""
     demanded = f"{found.ttl_violation.min_ttl} s of asset class {found.ttl_violation.name}"

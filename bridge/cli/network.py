@@ -1,4 +1,4 @@
-"""`waybill network create`: the file that `waybill deploy` reads, made from the GMPs' registries."""
+"""`waybill network create`: writes the network file that `waybill deploy` reads."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def create(
     chains: Annotated[str | None, typer.Option(help="Public chains, separated by commas.", show_default=False)] = None,
     gmps: Annotated[str, typer.Option(help="GMPs to use where a chain has them.")] = _ALL,
 ) -> None:
-    """Write a network file with the GMPs' addresses, from the GMPs' own registries.
+    """Write a network file with addresses from the GMPs' own registries.
 
-    Without --chains, list the public chains that the registries have, and the GMPs on each. What no registry has is a
-    `${PLACEHOLDER}` in the file: set that variable, or write a value in its place.
+    Without --chains, lists the public chains in the registries, with their GMPs. Values that no registry has
+    become `${PLACEHOLDER}`s in the file: set these variables, or replace them with values.
 
     Example: waybill network create testnet --chains sepolia,base-sepolia
     """

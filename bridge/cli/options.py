@@ -1,4 +1,4 @@
-"""Options that many commands share: the same name, environment variable and meaning everywhere."""
+"""Options and arguments shared by several commands."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ MessageId = Annotated[str, typer.Argument(help="The message's id: 0x and 64 hex 
 
 
 def gmps(text: str, usable: Collection[Gmp] = tuple(Gmp), where: str = "") -> tuple[Gmp, ...]:
-    """The GMPs in a comma-separated list, in its order.
+    """Parses a comma-separated list of GMPs, in order.
 
     Args:
         text: the list.
-        usable: which of them may be named.
-        where: what has no others, such as ``alpha → beta``.
+        usable: the GMPs that may be named.
+        where: the place that has only these GMPs, such as ``alpha → beta``, for errors.
 
     Raises:
-        UsageError: an unknown name, one that may not be named, the same one twice, or none at all.
+        UsageError: a name is unknown, unusable or repeated, or the list is empty.
     """
     known = ", ".join(gmp.label for gmp in sorted(usable))
     next_step = f"name some of those of {where}: {known}" if where else f"name some of {known}"
@@ -86,10 +86,10 @@ def gmps(text: str, usable: Collection[Gmp] = tuple(Gmp), where: str = "") -> tu
 
 
 def lane(deployment: Deployment, source: str, destination: str) -> tuple[ChainDeployment, ChainDeployment]:
-    """The chains of a lane, each by its name or id.
+    """Returns the chains of a lane, each given by name or id.
 
     Raises:
-        UsageError: the network has no such chain, or both are the same.
+        UsageError: a chain is unknown, or both are the same.
     """
     try:
         origin, target = deployment.chain(source), deployment.chain(destination)
@@ -101,15 +101,15 @@ def lane(deployment: Deployment, source: str, destination: str) -> tuple[ChainDe
 
 
 def member(known: Iterable[_Named], text: str, what: str) -> _Named:
-    """The member of an enumeration that an option names, such as ``state-sync`` for ``STATE_SYNC``.
+    """Returns the member of an enumeration that an option names, such as ``state-sync`` for ``STATE_SYNC``.
 
     Args:
         known: the members that may be named.
-        text: as it was typed.
-        what: they are, for the error.
+        text: the name, as typed.
+        what: a noun for the members, for errors.
 
     Raises:
-        UsageError: there is none of that name.
+        UsageError: no member has that name.
     """
     by_name = {one.name: one for one in known}
     try:
@@ -120,16 +120,16 @@ def member(known: Iterable[_Named], text: str, what: str) -> _Named:
 
 
 def hex_bytes(text: str, what: str, *, length: int | None = None, next_step: str | None = None) -> bytes:
-    """The bytes of 0x and hex digits.
+    """Parses 0x and hex digits.
 
     Args:
-        text: as it was typed.
-        what: it should be, for the error, such as ``a message id``.
-        length: number of bytes that it has to have; None: any.
-        next_step: what to do about the error.
+        text: the digits, as typed.
+        what: a noun for the value, such as ``a message id``, for errors.
+        length: the required number of bytes; None accepts any.
+        next_step: the hint that an error gives.
 
     Raises:
-        UsageError: it is not hex, or has another length.
+        UsageError: the text is not hex, or has another length.
     """
     try:
         value = bytes.fromhex(text.strip().removeprefix("0x"))
@@ -142,10 +142,10 @@ def hex_bytes(text: str, what: str, *, length: int | None = None, next_step: str
 
 
 def message_id(text: str) -> bytes:
-    """The 32 bytes of a message id.
+    """Parses a message id.
 
     Raises:
-        UsageError: not 0x and 64 hex digits.
+        UsageError: the text is not 0x and 64 hex digits.
     """
     return hex_bytes(text, "a message id", length=32, next_step="waybill message list")
 

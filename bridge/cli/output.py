@@ -1,4 +1,4 @@
-"""How the command speaks: results on stdout, everything else on stderr, one exit code per kind of end."""
+"""Prints results to stdout and everything else to stderr, and defines the exit codes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _READABLE: Final = 20
 
 
 class ExitCode(IntEnum):
-    """What the shell gets."""
+    """The exit codes."""
 
     OK = 0
     FAILED = 1
@@ -44,25 +44,25 @@ class ExitCode(IntEnum):
 
 
 class CliError(Exception):
-    """An end that is not success: what failed, and what to do about it."""
+    """An expected failure, with the next step."""
 
     def __init__(self, message: str, *, code: ExitCode = ExitCode.FAILED, next_step: str | None = None) -> None:
-        """Keeps the text for people, the exit code, and the next command if there is one."""
+        """Stores the message, the exit code, and the next step if there is one."""
         super().__init__(message)
         self.code = code
         self.next_step = next_step
 
 
 class UsageError(CliError):
-    """The caller gave something that can't be used."""
+    """An invalid option or argument."""
 
     def __init__(self, message: str, *, next_step: str | None = None) -> None:
-        """An error of exit code 2."""
+        """Stores the message, for exit code 2."""
         super().__init__(message, code=ExitCode.USAGE, next_step=next_step)
 
 
 def result(value: Any, *, render: Callable[[Console], None]) -> None:
-    """Prints a result: as one JSON document, or drawn by `render`."""
+    """Prints a result as one JSON document, or for people with `render`."""
     if current().as_json:
         sys.stdout.write(json.dumps(value_for_network(value, _network()), indent=2, default=plain) + "\n")
     else:
@@ -70,7 +70,7 @@ def result(value: Any, *, render: Callable[[Console], None]) -> None:
 
 
 def with_network(text: str) -> str:
-    """The text, whose commands name the network that this command was asked about."""
+    """Adds the current `--network` to the commands in a text."""
     return for_network(text, _network())
 
 
@@ -79,12 +79,12 @@ def _network() -> str:
 
 
 def progress(text: str) -> None:
-    """Says what is being done; never part of the result."""
+    """Prints a line of progress to stderr."""
     Console(stderr=True, highlight=False, soft_wrap=True).print(escaped(with_network(text)))
 
 
 def fail(error: CliError) -> NoReturn:
-    """Prints an error, and ends the process with its code."""
+    """Prints an error, and exits with its code."""
     message, next_step = with_network(str(error)), with_network(error.next_step) if error.next_step else None
     if current().as_json:
         document = {"error": {"code": error.code.name, "message": message, "next": next_step}}
@@ -98,19 +98,19 @@ def fail(error: CliError) -> NoReturn:
 
 
 def table(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """A table whose cells are data, never markup. Ids are not broken into lines, so that they can be copied."""
+    """Returns a table whose cells are data, never markup. Ids are not wrapped, so that they can be copied."""
     return _drawn(columns, rows, title=title, title_justify="left", header_style="bold")
 
 
 def facts(pairs: Mapping[str, str]) -> Table:
-    """Names and values, one per line. Ids are not broken into lines."""
+    """Returns a table of names and values, one pair per line. Ids are not wrapped."""
     drawn = _drawn(("", ""), list(pairs.items()), show_header=False)
     drawn.columns[0].style = "bold"
     return drawn
 
 
 def _drawn(headers: Sequence[str], rows: Sequence[Sequence[str]], **look: Any) -> Table:
-    """A table with one line per row, except that a narrow terminal folds text as long as it stays readable."""
+    """Builds a table with one line per row. On a narrow terminal, text is wrapped as long as it stays readable."""
     drawn = Table(box=None, pad_edge=False, **look)
     cells = [[visible(cell, keep="\n") for cell in row] for row in rows]
     whole, least = -_GAP, -_GAP
@@ -130,13 +130,16 @@ def _drawn(headers: Sequence[str], rows: Sequence[Sequence[str]], **look: Any) -
 
 
 def rows_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], title: str | None = None) -> Table:
-    """A table of the rows of a JSON answer; `columns` gives the keys that are shown, and their headings. None is left empty."""
+    """Returns a table of a JSON answer's rows.
+
+    `columns` maps the keys to show to their headings; None becomes an empty cell.
+    """
     cells = [[_cell(row[key]) for key in columns] for row in rows]
     return table(title, list(columns.values()), cells)
 
 
 def details(value: Mapping[str, Any]) -> Table:
-    """Picks the named values of a JSON object, without those that are empty."""
+    """Returns a table of a JSON object's values, without the empty ones."""
     shown = {name: _cell(one) for name, one in value.items()}
     return facts({_CAPITAL.sub(_in_words, name): text for name, text in shown.items() if text})
 
@@ -146,7 +149,7 @@ def _in_words(found: re.Match[str]) -> str:
 
 
 def _cell(value: Any) -> str:
-    """A value of a JSON answer, as text."""
+    """Formats a value of a JSON answer for people."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -161,17 +164,17 @@ def _cell(value: Any) -> str:
 
 
 def escaped(text: str) -> str:
-    """The text with markup and control characters made harmless: payloads and reasons come from strangers."""
+    """Escapes markup and control characters. Payloads and reasons are untrusted."""
     return escape(visible(text, keep="\n"))
 
 
 def fields_of(record: DataclassInstance) -> dict[str, Any]:
-    """A record's fields for JSON, under their names in camelCase."""
+    """Returns a record's fields for JSON, with camelCase names."""
     return in_camel_case(asdict(record))
 
 
 def in_camel_case(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row for JSON, whose columns have names in snake_case."""
+    """Returns a row for JSON, with camelCase names in place of snake_case."""
     return {_camel_case(name): value for name, value in row.items()}
 
 
@@ -181,7 +184,7 @@ def _camel_case(name: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """What JSON has no form for: bytes become hex digits, sets become lists."""
+    """Converts values that JSON can't represent: bytes to hex digits, sets to lists."""
     if isinstance(value, bytes):
         return f"0x{value.hex()}"
     if isinstance(value, frozenset | set):

@@ -1,4 +1,4 @@
-"""`waybill relayer`: observe, deliver, retry."""
+"""`waybill relayer`: runs the relayer."""
 
 from __future__ import annotations
 
@@ -46,10 +46,9 @@ def run(
     ] = False,
     http: options.Http = None,
 ) -> None:
-    """Observe every chain, deliver what its GMPs took, and retry what the index asks for, until Ctrl-C.
+    """Observe every chain, deliver messages, and make the retries that the index requests, until Ctrl-C.
 
-    Killed at any point, it goes on where it was when it is started again. Everything that can be
-    set: waybill doctor --settings.
+    Resumes where it stopped, even after a kill. `waybill doctor --settings` lists all settings.
 
     Example: waybill relayer run --pause-gmp axelar
     """
@@ -83,7 +82,7 @@ async def _metrics_served(workspace: Workspace, bridge: RelayerService, settings
     """Serves `/metrics` and `/healthz` if the settings name an address.
 
     Raises:
-        ListeningError: the address can't be listened at.
+        ListeningError: the address is unavailable.
     """
     if settings.http is None:
         yield

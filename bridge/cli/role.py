@@ -1,4 +1,4 @@
-"""`waybill role`: who may decide about routers, and how that passes to others."""
+"""`waybill role`: shows the roles on routers, assigns them, and transfers ownership."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ _OWNED: Final = contract(
 
 
 class Role(StrEnum):
-    """A role that a transaction names an account for. The owner names all of them but the retrier, which a sender names."""
+    """A role that can be assigned to an account.
+
+    By the owner, or for RETRIER by the sender whose messages it retries.
+    """
 
     GUARDIAN = "guardian"
     REVOKER = "revoker"
@@ -44,7 +47,7 @@ class Role(StrEnum):
     RETRIER = "retrier"
 
     def call(self, account: str) -> bytes:
-        """Names the account."""
+        """Returns the call that assigns the role."""
         function = "appointRetrier" if self is Role.RETRIER else f"set{self.capitalize()}"
         return ROUTER.encode(function, account)
 
@@ -54,7 +57,7 @@ Account = Annotated[str, typer.Argument(help="The account, or `nobody`.", metava
 
 @dataclass(frozen=True, slots=True)
 class _Owned:
-    """A contract that is handed over in two steps."""
+    """A contract whose ownership is transferred in two steps."""
 
     name: str
     address: str
@@ -73,7 +76,7 @@ def show(
         ),
     ] = None,
 ) -> None:
-    """Show who has each role on each chain, as the chains say now.
+    """Show the account in each role on each chain, read from the chains now.
 
     Example: waybill role show
     """
@@ -109,9 +112,9 @@ def set_role(
     chains: Chains = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Name the account that has a role, as the owner of the router.
+    """Assign a role to an account, as the router's owner.
 
-    A retrier is named by the sender whose messages it may retry. Exits with status 1 if a chain refused.
+    The retrier is assigned by the sender whose messages it may retry. Exits with status 1 if a chain refuses.
 
     Example: waybill role set guardian 0x2222222222222222222222222222222222222222 --chains beta
     """
@@ -137,9 +140,11 @@ def transfer(
     chains: Chains = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Offer the ownership of routers and parameters to an account, as their owner. It changes nothing until it accepts.
+    """Offer the ownership of routers and parameters to an account, as their owner.
 
-    Offering it to `nobody` takes the offer back. What the account does not own is left alone, but for the router.
+    It takes effect when the account accepts.
+
+    `nobody` withdraws the offer. Parameters that the signer does not own are skipped.
 
     Example: waybill role transfer 0x1111111111111111111111111111111111111111
     """
@@ -164,7 +169,7 @@ def accept(
     chains: Chains = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Accept the ownership that was offered, as the account that it was offered to. From then on it is the owner.
+    """Accept the ownership that was offered to the signer.
 
     Example: waybill --signer owner role accept
     """
@@ -210,7 +215,7 @@ def _carry_out(
 
 
 async def _owned(here: ChainDeployment, chain: EvmChain) -> list[_Owned]:
-    """The router, and the parameters if the chain has them."""
+    """Reads the owners of the router, and of the parameters if the chain has them."""
     places = {"router": here.router} | ({"parameters": here.parameters} if here.parameters else {})
     answers = await asyncio.gather(
         *(

@@ -1,4 +1,4 @@
-"""The options of `waybill` itself: the network, its settings, the form of answers, and who signs."""
+"""The global options: network, settings file, output format, and signer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FLAGS: Final = frozenset({"--json"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RootOptions:
-    """What the options say; None is what was not given.
+    """The global options; None if not given.
 
     Attributes:
         network: the name of a deployments file.
@@ -24,7 +24,7 @@ class RootOptions:
         as_json: whether answers and errors are JSON.
         signer: the name of an account in the settings' table `accounts`.
         key: a private key.
-        safe: the address of a Safe, which decides in place of an account that signs.
+        safe: the address of a Safe that makes the calls instead of a signer.
     """
 
     network: str | None = None
@@ -39,7 +39,7 @@ _current: ContextVar[RootOptions] = ContextVar("root options", default=RootOptio
 
 
 def use(options: RootOptions) -> None:
-    """Keeps the options for the command that follows."""
+    """Sets the options for the command that follows."""
     _current.set(options)
 
 
@@ -49,13 +49,13 @@ def current() -> RootOptions:
 
 
 def hoisted(arguments: Sequence[str]) -> list[str]:
-    """Moves the root's options to the front: `waybill message list --json` means `waybill --json message list`."""
+    """Moves global options to the front: `waybill message list --json` means `waybill --json message list`."""
     first, rest = separated(arguments)
     return first + rest
 
 
 def separated(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The root's options with their values, and the remaining arguments. Arguments after `--` are left as they are."""
+    """Splits arguments into global options with their values, and the rest. Arguments after `--` are left alone."""
     first: list[str] = []
     rest: list[str] = []
     words = iter(arguments)

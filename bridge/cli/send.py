@@ -1,4 +1,4 @@
-"""`waybill send`: a message from the command line, as a dApp would send it."""
+"""`waybill send`: sends a message, as a dApp would."""
 
 from __future__ import annotations
 
@@ -110,9 +110,9 @@ async def _route(
     *,
     anyway: bool,
 ) -> tuple[Sent, Progress | None]:
-    """Sends, and waits so many seconds for the execution; None waits for nothing.
+    """Sends a message, and waits up to `patience` seconds for its execution; None does not wait.
 
-    The destination need not answer. The progress is None if it was not asked, or gave no answer in the end.
+    The destination need not answer. The progress is None if there was no wait, or no answer in the end.
     """
     (origin, target), deployment = lane, workspace.deployment()
     ends = [origin.chain_id, target.chain_id]
@@ -134,7 +134,11 @@ async def _route(
 async def _refuse_what_nothing_executes(
     there: EvmChain, lane: tuple[ChainDeployment, ChainDeployment], request: RouteRequest
 ) -> None:
-    """Raises CliError for a message that would be paid for, and that nothing would execute as things are now."""
+    """Rejects a message that could be paid for but not executed.
+
+    Raises:
+        CliError: the recipient has no code, or demands more GMPs than are named.
+    """
     origin, target = lane
     if not await there.code(request.recipient):
         raise CliError(
@@ -153,7 +157,10 @@ async def _refuse_what_nothing_executes(
 
 
 async def _executed(client: Client, message: Message, patience: float) -> Progress | None:
-    """How far the message is once it is executed, or after so many seconds; None if its destination does not answer then."""
+    """Waits until the message is executed or the time is over.
+
+    Returns its progress; None if the destination does not answer.
+    """
     deadline = time.monotonic() + patience
     while True:
         try:

@@ -1,4 +1,4 @@
-"""The settings of all of Waybill's programs: the relayer's, and the index's."""
+"""The settings of all programs: those of the relayer, and those of the index."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from indexer.model.settings import IndexTable
 
 
 class WaybillSettings(Settings):
-    """Everything that can be set in `waybill.toml`."""
+    """All settings of `waybill.toml`."""
 
     index: IndexTable = Field(default=IndexTable(), description="how the chains are indexed, see below")
 

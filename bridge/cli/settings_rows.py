@@ -1,4 +1,4 @@
-"""The settings as `waybill doctor --settings` shows them: each value, what set it, and what it means."""
+"""Lists the settings for `waybill doctor --settings`: each value, its source, and its meaning."""
 
 from __future__ import annotations
 
@@ -34,12 +34,15 @@ _OTHER_VARIABLES: Final = frozenset(
 
 
 def setting_rows(settings: WaybillSettings) -> list[dict[str, Any]]:
-    """Every value with what set it: a flag, the environment, waybill.toml, the profile or the default. Never a secret."""
+    """Returns every value with its source: a flag, the environment, waybill.toml, the profile or the default.
+
+    Secrets are masked.
+    """
     return [row for name in WaybillSettings.model_fields for row in _rows(settings, settings, (name,))]
 
 
 def unread_variables() -> list[str]:
-    """The variables of the environment that start with WAYBILL_ and that nothing reads."""
+    """Returns the environment variables with the prefix WAYBILL_ that no setting or command reads."""
     return list(unknown_variables(WaybillSettings, _OTHER_VARIABLES))
 
 
@@ -58,7 +61,7 @@ _TABLES_BY_KIND: Final[Mapping[tuple[str, ...], Callable[[WaybillSettings], dict
 
 
 def _rows(settings: WaybillSettings, table: BaseModel, path: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    """A row for each value of one field of a table, which is the last name of the path."""
+    """Yields the rows for one field of a table. The field is the last name of the path."""
     meaning = type(table).model_fields[path[-1]].description or ""
     value = _TABLES_BY_KIND[path](settings) if path in _TABLES_BY_KIND else getattr(table, path[-1])
     yield from _rows_of(settings, value, path, meaning)
@@ -83,7 +86,7 @@ def _rows_of(settings: WaybillSettings, value: Any, path: tuple[str, ...], meani
 
 
 def _shown(value: Any) -> Any:
-    """A value as it may be shown: never a key, never a password."""
+    """Returns a value without keys and passwords."""
     if isinstance(value, BaseModel):
         return {name: _shown(getattr(value, name)) for name in type(value).model_fields}
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""`waybill status`: the health of chains, relayer and index at one glance."""
+"""`waybill status`: summarises the health of chains, relayer and index."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def status(
 ) -> None:
     """Show the health of chains, relayer and index: queues, held lanes, state changes not applied yet, streams.
 
-    Exits with status 1 if a chain can't be reached, with 5 if the index is behind.
+    Exits with status 1 if a chain is unreachable, with 5 if the index is behind.
 
     Example: waybill status
     """
@@ -116,7 +116,7 @@ async def _head_and_pauses(deployed: ChainDeployment, chain: EvmChain) -> tuple[
 
 
 def _drawn(value: Mapping[str, Any]) -> list[RenderableType]:
-    """The tables that have rows, and the counts."""
+    """Returns the non-empty tables, and the counts."""
     sync = value["sync"] or {"lanes": (), "pending": ()}
     tables: list[tuple[Sequence[Mapping[str, Any]], Mapping[str, str]]] = [
         ([row | {"error": row["error"] or "up"} for row in value["chains"]], _CHAINS),

@@ -1,4 +1,4 @@
-"""`waybill store`: copy what the relayer remembers, and put a copy back."""
+"""`waybill store`: backs up and restores the relayer's store."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def backup(
     path: Annotated[Path, typer.Argument(help="The file to write; none is overwritten.", metavar="PATH")],
     store: options.StoreUrl = None,
 ) -> None:
-    """Write a backup of the relayer's store, as it is now, while relayers work on it.
+    """Write a consistent backup of the relayer's store while relayers are running.
 
-    The backup is one SQLite file, also if the store is in PostgreSQL; either can be restored from it.
+    The backup is one SQLite file, also for a store in PostgreSQL. Either kind of store can be restored from it.
 
     Example: waybill store backup before-upgrade.db
     """
@@ -43,10 +43,10 @@ def restore(
     replace: Annotated[bool, typer.Option("--replace", help="Give up what the store holds.")] = False,
     store: options.StoreUrl = None,
 ) -> None:
-    """Put a backup back, and note which nonces the chains have seen since. No relayer may be at work.
+    """Restore a backup, and mark the nonces that were used since. No relayer may be running.
 
-    Messages that were sent after the backup are found again on their chains, and what was delivered
-    since is found there before anything is sent.
+    Messages sent after the backup are found again on their chains. Deliveries made since are recognised before
+    anything is sent.
 
     Example: waybill store restore before-upgrade.db --replace
     """
@@ -55,7 +55,7 @@ def restore(
     settings = workspace.settings()
 
     async def put_back() -> tuple[Copied, int]:
-        """Connects first: nonces of a store that was put back and not reconciled might be given out again."""
+        """Connects before restoring: a restored store with unreconciled nonces could reuse them."""
         async with connected(deployment, settings) as chains:
             copied = restore_store(path, settings.store, replace=replace)
             opened = open_store(settings.store)

@@ -1,4 +1,4 @@
-"""`waybill tripwire`: the process that pauses a GMP that lies."""
+"""`waybill tripwire`: runs the process that pauses GMPs that deliver forged messages."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def run(
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Log accusations, and pause nothing.")] = False,
 ) -> None:
-    """Watch the index's divergences, and pause a GMP whose receipt is proven to be forged, until Ctrl-C.
+    """Watch the index's divergences, and pause a GMP with a proven forged receipt, until Ctrl-C.
 
-    Needs a running index, and the store of the relayer. docs/tripwire.md says what it believes, and what a pause can't do.
+    Needs a running index and the relayer's store. docs/tripwire.md describes the evidence, and the limits of a pause.
 
     Example: waybill tripwire run --dry-run
     """

@@ -1,4 +1,4 @@
-"""`waybill web`: the explorer and the JSON API."""
+"""`waybill web`: serves the explorer and the JSON API."""
 
 from __future__ import annotations
 

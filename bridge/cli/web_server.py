@@ -1,4 +1,4 @@
-"""Puts the explorer together and serves it."""
+"""Assembles the explorer and serves it."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def serve(
     trusted_proxy: str | None,
     requests_per_minute: int,
 ) -> None:
-    """Serves the explorer until it is asked to end. The arguments are the options of `waybill web`.
+    """Serves the explorer until a signal ends it. The arguments are the options of `waybill web`.
 
     Raises:
-        UsageError: an option can't be used.
-        ListeningError: the port can't be had.
+        UsageError: an option is invalid.
+        ListeningError: the address is unavailable.
     """
     if current().as_json:
         configure_logging(as_json=True)
@@ -108,7 +108,7 @@ def serve(
 
 
 def is_open(http: str, settings: Settings, trusted_proxy: str | None) -> bool:
-    """Whether only this machine reaches it, and nobody is to sign in: it is then as open as the files that it reads."""
+    """Whether the server is as open as its files: only this machine reaches it, and no token is configured."""
     if settings.api_token is not None or trusted_proxy is not None:
         return False
     host = http.rpartition(":")[0].strip("[]")
@@ -119,7 +119,10 @@ def is_open(http: str, settings: Settings, trusted_proxy: str | None) -> bool:
 
 
 def _public_rpc(deployment: Deployment, given: Sequence[str]) -> Mapping[int, str]:
-    """The RPC URLs that visitors may use. The deployments file's own URLs may carry keys, so only a devnet's are given out."""
+    """Returns the RPC URLs for visitors.
+
+    URLs of the deployments file may contain keys, so only a devnet's are published.
+    """
     urls = {chain.chain_id: chain.rpc_urls[0] for chain in deployment.chains} if deployment.network == DEVNET else {}
     return urls | _by_chain(deployment, "--public-rpc", given)
 
@@ -138,7 +141,7 @@ def _by_chain(deployment: Deployment, option: str, given: Sequence[str]) -> dict
 
 
 def _reopened(url: str, opened: Callable[[], _Opened]) -> Callable[[], _Opened | None]:
-    """Opens a database when it is there, and again when another file has taken a SQLite file's place."""
+    """Returns a getter that opens a database once it exists, and reopens it if its SQLite file was replaced."""
     kept: dict[int, _Opened] = {}
     parsed = make_url(url)
 
@@ -173,7 +176,7 @@ def _index(url: str) -> Callable[[], IndexBrowser | None]:
 
 
 def _of_actions(workspace: Workspace, ask: Callable[[ActionReader], Coroutine[Any, Any, _T]]) -> _T:
-    """Asks the coordinators that the settings name, and their participants' chains as far as these answer.
+    """Runs a query against the configured coordinators and the participants' chains that answer.
 
     Raises:
         TransientError: no chain gives a usable answer.
@@ -200,7 +203,7 @@ def _one_action(workspace: Workspace, action_id: bytes) -> FoundAction | None:
 
 
 def _payments(chains: Sequence[ChainConfig], wanted: Sequence[Transaction]) -> Payments:
-    """Asks the chains what transactions cost."""
+    """Reads the costs of transactions from the chains."""
     payments: dict[Transaction, Payment] = {}
     for chain in chains:
         on_chain = {one.hash: one for one in wanted if one.chain_id == chain.chain_id}

@@ -1,4 +1,4 @@
-"""A network's files: the deployments file, the settings, and the stores of relayer and index, which are read while both run."""
+"""Locates a network's deployments file, settings and stores, and opens the stores while relayer and index run."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _DEVNET_SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """One network's files below the current folder, and its settings: the same for whatever a command asks of it.
+    """The files and settings of one network.
 
     Attributes:
-        network: its name.
-        root: where the files are.
-        config: the settings file that a flag names; None is the usual one.
-        arguments: what flags say of settings; None counts as not given.
+        network: the network's name.
+        root: the folder of the files.
+        config: the settings file that a flag names; None is the default.
+        arguments: settings given as flags; None is not given.
     """
 
     network: str
@@ -60,7 +60,7 @@ class Workspace:
 
     @classmethod
     def of(cls, network: str, config: Path | None = None, **arguments: Any) -> Workspace:
-        """The network's files below the current folder, or below ``WAYBILL_HOME``.
+        """Returns the workspace in the current folder, or in ``WAYBILL_HOME``.
 
         Raises:
             UsageError: ``WAYBILL_HOME`` is a file.
@@ -72,7 +72,7 @@ class Workspace:
 
     @classmethod
     def current(cls, **arguments: Any) -> Workspace:
-        """The workspace of the network and settings file that the root's options name.
+        """Returns the workspace that the global options name.
 
         Raises:
             UsageError: see `of`.
@@ -81,52 +81,52 @@ class Workspace:
 
     @property
     def deployments_file(self) -> Path:
-        """Written by `waybill deploy`, read by everything else."""
+        """The file that `waybill deploy` writes and every other command reads."""
         return self.root / "deployments" / f"{self.network}.json"
 
     @property
     def plan_file(self) -> Path:
-        """Where the network's plan usually is; nothing needs it to be there."""
+        """The default location of the network file. It may be absent."""
         return self.root / "networks" / f"{self.network}.json"
 
     @property
     def state(self) -> Path:
-        """The files of relayer and indexer; losing them costs time, not messages."""
+        """The folder of relayer and index. They can rebuild its files from the chains."""
         return self.root / ".waybill" / self.network
 
     @property
     def bridge_store(self) -> Path:
-        """The relayer's store, unless the settings name another one."""
+        """The default file of the relayer's store."""
         return self.state / "bridge.db"
 
     @property
     def index_store(self) -> Path:
-        """The index's store, unless the settings name another one (`index_folder`)."""
+        """The default file of the index's store."""
         return self.state / "index.db"
 
     @property
     def index_folder(self) -> IndexFolder:
-        """Where the index keeps what it keeps, as the settings say."""
+        """The locations of the index's store and lake, as configured."""
         settings = self.settings()
         lake = StorageLocation.of(settings.index_lake) if settings.index_lake else None
         return IndexFolder(path=self.state, store=settings.index_store, shared_lake=lake)
 
     @property
     def index_url(self) -> str:
-        """The index's store."""
+        """The URL of the index's store."""
         return self.index_folder.store_url
 
     @property
     def lake(self) -> StorageLocation:
-        """The Delta lake with finalised events."""
+        """The location of the Delta lake."""
         return self.index_folder.lake
 
     def deployment(self) -> Deployment:
         """Reads the deployments file.
 
         Raises:
-            CliError: there is none.
-            DeploymentError: it can't be used.
+            CliError: it does not exist.
+            DeploymentError: it is invalid.
         """
         try:
             text = self.deployments_file.read_text()
@@ -141,15 +141,18 @@ class Workspace:
 
     @property
     def settings_file(self) -> Path | None:
-        """The file that a flag or ``WAYBILL_CONFIG`` names, else ``waybill.toml`` next to the deployments folder, if it is there."""
+        """The file that a flag or ``WAYBILL_CONFIG`` names, else ``waybill.toml`` beside the deployments folder.
+
+        None if there is none.
+        """
         usual, variable = self.root / FILE_NAME, os.environ.get("WAYBILL_CONFIG")
         return self.config or (Path(variable) if variable else usual if usual.exists() else None)
 
     def settings(self) -> WaybillSettings:
-        """The relayer's settings on this network.
+        """Loads the network's settings.
 
         Raises:
-            SettingsError: they can't be used.
+            SettingsError: they are invalid.
         """
         defaults = {
             "store": f"sqlite:///{self.bridge_store}",
@@ -160,15 +163,15 @@ class Workspace:
 
     @property
     def store(self) -> str:
-        """The URL of the relayer's store. One that is named has to be there.
+        """The URL of the relayer's store. A store that the settings name must exist.
 
-        The store in the usual place is made when it is first needed. A name is more likely mistyped: a relayer with an empty
-        store would start to deliver what another one has delivered, and a list would say that there is nothing.
+        The default store is created on first use. A missing named store is more likely a typo: a relayer with
+        an empty store would repeat another relayer's deliveries, and a list would be empty.
 
         Raises:
-            CliError: the settings name a store that is not there, or a database without tables.
-            StoreError: they name something else.
-            SettingsError: the settings can't be used.
+            CliError: the named store does not exist, or is a database without tables.
+            StoreError: the URL names something else.
+            SettingsError: the settings are invalid.
         """
         url = self.settings().store
         if url == f"sqlite:///{self.bridge_store}":
@@ -191,11 +194,11 @@ class Workspace:
         return url
 
     def working_settings(self) -> WaybillSettings:
-        """The settings for a command that works on the store; makes the folder of the usual one.
+        """Loads the settings of a command that writes to the store, and creates the folder of the default store.
 
         Raises:
             CliError: see `store`.
-            SettingsError: the settings can't be used, or name chains that the network does not have.
+            SettingsError: the settings are invalid, or name chains that the network lacks.
         """
         settings = self.settings().model_copy(update={"store": self.store})
         check_chains(settings, self.deployment())
@@ -203,11 +206,13 @@ class Workspace:
         return settings
 
     def check_relayer(self, settings: Settings) -> None:
-        """Makes sure that `waybill relayer run` can start with those settings; see `check_relayer`. Connects to nothing.
+        """Checks that `waybill relayer run` can start, without connecting to anything.
+
+        See `startup_checks.check_relayer`.
 
         Raises:
-            CliError: the network is not deployed, or the store in a file that the settings name is not there.
-            SettingsError: they lack something.
+            CliError: the network is not deployed, or a named SQLite store does not exist.
+            SettingsError: the settings are incomplete.
         """
         from bridge.service.startup_checks import check_relayer
 
@@ -217,7 +222,7 @@ class Workspace:
 
     @asynccontextmanager
     async def open_relayer(self, settings: Settings, index: IndexSource | None = None) -> AsyncIterator[RelayerService]:
-        """A relayer of the network; see `open_relayer`. A devnet brings the attesters of its GMPs itself."""
+        """Opens the network's relayer; see `relayer_service.open_relayer`. A devnet provides its own attesters."""
         from bridge.devnet.gmps import devnet_attesters
         from bridge.service.relayer_service import open_relayer
 
@@ -272,7 +277,7 @@ class Workspace:
 
     @contextmanager
     def letters(self) -> Iterator[DeadLetterLog | None]:
-        """Opens the dead letters, which may be in a database of their own; None if no relayer has run yet."""
+        """Opens the dead letters, which may be in a separate database; None if no relayer has run yet."""
         url = self.settings().dlq.url or self.store
         if _is_missing_file(url):
             yield None
@@ -285,5 +290,5 @@ class Workspace:
 
 
 def _is_missing_file(url: str) -> bool:
-    """Whether a URL names a SQLite file that does not exist. Needs no database library, which a small installation lacks."""
+    """Whether a URL names a SQLite file that does not exist. Works without a database library, which is optional."""
     return url.startswith(_SQLITE) and not Path(url.removeprefix(_SQLITE).partition("?")[0]).exists()

@@ -1,1 +1,1 @@
-"""What the commands, the API and the explorer say about a network, computed once."""
+"""Queries about a network, shared by the command line, the API and the explorer."""

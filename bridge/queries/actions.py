@@ -1,4 +1,4 @@
-"""Atomic actions, the same for every face: where each stands, what its participants say, and what can be done next."""
+"""Queries about atomic actions: their state, their participants, and the next steps."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _MADE: Final = frozenset({BranchState.APPLIED, BranchState.RECONCILED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundAction:
-    """An action with what its participants say, and the other actions on its subject as their coordinator has them."""
+    """An action with its participants' answers, and the other actions on its subject."""
 
     action: Action
     on_subject: OnSubject = NOTHING_ELSE
 
 
 async def find_action(reader: ActionReader, action_id: bytes) -> FoundAction | None:
-    """Reads an action with the others on its subject; None if no coordinator that is named has begun it."""
+    """Reads an action and the others on its subject; None if no configured coordinator has begun it."""
     action = await reader.find(action_id, SHOWN_PATIENCE)
     return FoundAction(action=action, on_subject=await reader.on_subject(action)) if action else None
 
@@ -64,7 +64,7 @@ class ActionList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionAct:
-    """Something that can be done about an action, and the command that does it."""
+    """A possible next step for an action, with its command."""
 
     kind: str  # advance, retry, report, abort or reconcile
     why: str
@@ -72,7 +72,7 @@ class ActionAct:
 
 
 def meaning(action: Action) -> str:
-    """What its state means, in a sentence or two."""
+    """Explains an action's state in one or two sentences."""
     text = _MEANINGS[action.state]
     if action.level is Level.BEST_EFFORT and action.state is ActionState.COMMITTING:
         return "COMMIT is sent, and nobody insists on it. A report of each destination says how it ended."
@@ -82,7 +82,7 @@ def meaning(action: Action) -> str:
 
 
 def action_acts(action: Action) -> tuple[ActionAct, ...]:
-    """What can be done about an action that was read with its participants."""
+    """Returns the possible next steps for an action."""
     found: list[ActionAct] = []
     if steps := due_steps(action):
         found.append(
@@ -118,7 +118,7 @@ def action_acts(action: Action) -> tuple[ActionAct, ...]:
 
 
 def reconciliation(action: Action, branch: Branch) -> ActionAct:
-    """What puts a participant right that is not where the decision wants it."""
+    """Returns the step that corrects a participant which does not match the decision."""
     command = f"waybill action reconcile {action.name} --branch {branch.number}"
     if branch.participation is not None and branch.participation.state is BranchState.DIVERGED:
         why = f"The participant's owner makes room for the change, and has it made: {branch.participation.reason}."
@@ -128,7 +128,10 @@ def reconciliation(action: Action, branch: Branch) -> ActionAct:
 
 
 def change_text(chain: int, participant: str, change: bytes, deployment: Deployment) -> str:
-    """What a participant is to do. Only the network's example is known to say it in words; others have encodings of their own."""
+    """Describes a participant's change.
+
+    Only the network's example is decoded; other participants have encodings of their own.
+    """
     if participant.lower() == _example(chain, deployment):
         try:
             act, account, units = decode(["uint8", "address", "uint128"], change)
@@ -148,9 +151,9 @@ def _example(chain: int, deployment: Deployment) -> str | None:
 
 
 def in_force(found: FoundAction) -> list[tuple[Branch, Action]]:
-    """Which action made the last change of the subject on each participant that any of these actions names.
+    """Returns the action that last changed the subject, for each participant of these actions.
 
-    A coordinator has one unfinished action on a subject at a time, so the one with the highest number was the last.
+    A coordinator has at most one unfinished action per subject, so the highest number is the latest.
     """
     last: dict[tuple[int, str], tuple[Branch, Action]] = {}
     for action in sorted((found.action, *found.on_subject.actions), key=lambda one: one.number):
@@ -165,18 +168,18 @@ def _not_there(status: Status | None) -> str:
 
 
 def retriable(action: Action, branch: Branch) -> list[PhaseMessage]:
-    """A participant's messages that are awaited, and not known to have ended on their destination."""
+    """Returns a participant's pending messages that are not known to have ended on their destination."""
     phases = (action.phase, Phase.VOTE, Phase.FINALIZE) if action.awaits(branch) else ()
     return [message for message in branch.messages if message.phase in phases and not is_there(message.status)]
 
 
 def is_there(status: Status | None) -> bool:
-    """Whether a phase's message has ended on its destination, as far as that is known."""
+    """Whether a message is known to have ended on its destination."""
     return status in (Status.EXECUTED, Status.EXPIRED, Status.CANCELLED)
 
 
 def findings(action: Action) -> list[str]:
-    """Where a participant's own record is against the decision, for people."""
+    """Describes the participants whose own records contradict the decision."""
     return [
         f"{found.decision.name} is decided, and participant {found.branch.number} says {found.found.name}"
         + (f": {found.reason}" if found.reason else "")
@@ -185,13 +188,13 @@ def findings(action: Action) -> list[str]:
 
 
 def by_state(states: Iterable[ActionState]) -> dict[str, int]:
-    """How many actions are in each state, the states in their order."""
+    """Counts actions by state, in the order of the states."""
     counts = Counter(states)
     return {state.name: counts[state] for state in ActionState if counts[state]}
 
 
 def summary_value(action: Action, deployment: Deployment) -> dict[str, Any]:
-    """One action in a list, for JSON."""
+    """Returns an action's row in a list, for JSON."""
     return {
         "actionId": action.name,
         "number": action.number,
@@ -217,19 +220,19 @@ def summary_value(action: Action, deployment: Deployment) -> dict[str, Any]:
 
 
 def action_list(read: Answers[Action], deployment: Deployment) -> ActionList:
-    """What coordinators said of their newest actions, and which chains gave no answer."""
+    """Returns the coordinators' newest actions, and the chains that did not answer."""
     return ActionList(
         values=[summary_value(action, deployment) for action in read.given], silent=silent_chains(read, deployment)
     )
 
 
 def silent_chains(read: Answers[Any], deployment: Deployment) -> tuple[str, ...]:
-    """The names of the coordinators' chains that gave no answer."""
+    """Returns the names of the coordinators' chains that did not answer."""
     return tuple(sorted({chain_name(deployment, coordinator.chain) for coordinator in read.problems}))
 
 
 def action_value(found: FoundAction, deployment: Deployment) -> dict[str, Any]:
-    """One action with all that its participants say, and what holds on its subject, for JSON."""
+    """Returns an action with its participants and the actions in force on its subject, for JSON."""
     action = found.action
     return {
         **summary_value(action, deployment),

@@ -1,6 +1,6 @@
-"""What can be done about a message: only what its routers would accept now. Pure.
+"""Derives the operations on a message that its routers would accept now. Pure.
 
-`tests/anvil/test_advice.py` tries each act that is offered, and each that is not, against real routers.
+`tests/anvil/test_advice.py` checks against real routers that every offered operation succeeds, and that others fail.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bridge.protocol.times import utc
 
 
 class Act(StrEnum):
-    """Something that can be done about a message: the last word of the command, `waybill message …`."""
+    """An operation on a message, named after its command: `waybill message …`."""
 
     RETRY = "retry"
     CANCEL = "cancel"
@@ -28,7 +28,7 @@ class Act(StrEnum):
 
 
 class Role(StrEnum):
-    """Whose call of an act a router accepts."""
+    """The accounts whose call a router accepts."""
 
     ANYONE = "anyone"
     SENDER = "its sender"
@@ -37,7 +37,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """An act that the router accepts now, and from whom."""
+    """An operation that the router accepts now, and from whom."""
 
     act: Act
     by: Role
@@ -45,19 +45,21 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """What decides about the acts beside a message's state. Times are Unix seconds; the defaults are for what is not known.
+    """Facts beside a message's state that decide which operations are possible.
+
+    Times are Unix seconds. Defaults stand for unknown.
 
     Attributes:
-        retriable: whether its source created it as retriable; None if that has not been read.
-        is_ended: whether its destination's router has marked it executed, expired or cancelled.
-        is_cancelling: whether its sender asked for its cancellation.
-        cancellation: id of the message that is to cancel it, if that is known.
-        source_expired: whether its source's router considers it expired, and refuses to send it.
-        source_paused_until: end of a pause of the lane on its source, None if it is open.
-        destination_paused_until: the same on its destination.
-        has_letter: whether there is a dead letter of it.
-        is_decided: whether an operator has decided about each of them.
-        replaced_by: of an ORPHANED message, the one that came back instead.
+        retriable: whether it was created as retriable; None if unknown.
+        is_ended: whether the destination's router has marked it executed, expired or cancelled.
+        is_cancelling: whether its sender has requested a cancellation.
+        cancellation: the id of the cancellation message, if known.
+        source_expired: whether the source's router considers it expired and refuses to send it.
+        source_paused_until: the end of a pause of the lane on the source; None if there is none.
+        destination_paused_until: the same on the destination.
+        has_letter: whether it has a dead letter.
+        is_decided: whether an operator has decided about every dead letter.
+        replaced_by: the id of the message that replaced an ORPHANED one.
     """
 
     retriable: bool | None = None
@@ -74,15 +76,15 @@ class Circumstances:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How a message stands.
+    """A message's state, as far as it decides which operations are possible.
 
     Attributes:
-        status: its state, as it is shown.
-        kind: what it is about.
-        has_quorum: whether as many receipts count as it needs.
-        lacking: how many more GMPs must carry it than do, for its quorum to be reached.
-        untried: GMPs of its lane that do not carry it, and are not paused.
-        circumstances: what else decides.
+        status: the state shown.
+        kind: the message's kind.
+        has_quorum: whether enough receipts count.
+        lacking: the number of GMPs that must still carry it to reach the quorum.
+        untried: GMPs of its lane that do not carry it and are not paused.
+        circumstances: the other facts.
     """
 
     status: Status
@@ -94,7 +96,7 @@ class Standing:
 
     @property
     def retry_option(self) -> str:
-        """What the command of a retry names its GMPs by: as many as it lacks, of those that do not carry it yet."""
+        """The option of a retry command that names as many untried GMPs as the quorum lacks."""
         chosen = self.untried[: max(1, self.lacking)]
         return f" --gmps {','.join(gmp.label for gmp in chosen)}" if chosen else ""
 
@@ -113,16 +115,16 @@ def circumstances_of(
     has_letter: bool,
     is_decided: bool,
 ) -> Circumstances:
-    """The circumstances as an index knows them.
+    """Returns the circumstances that the index knows.
 
     Args:
-        message: which one.
-        record: what the index has of it; None if it has not seen it.
-        source: pauses that its source's router told of.
-        destination: pauses that its destination's router told of.
-        times: the chains' time now, in Unix seconds.
-        has_letter: whether there is a dead letter of it.
-        is_decided: whether an operator has decided about each of them.
+        message: the message.
+        record: its record in the index; None if the index has not seen it.
+        source: pauses on the source's router.
+        destination: pauses on the destination's router.
+        times: the chains' current times, in Unix seconds.
+        has_letter: whether the message has a dead letter.
+        is_decided: whether an operator has decided about every dead letter.
     """
     there, here = message.destination_chain, message.source_chain
     return Circumstances(
@@ -140,9 +142,9 @@ def circumstances_of(
 
 
 def offers(standing: Standing) -> tuple[Offer, ...]:
-    """The acts that fit the message and that its routers accept now, the most fitting first.
+    """Returns the useful operations that the message's routers accept now, the best first.
 
-    A retry also needs GMPs that are not paused; the commands and the wallet choose those.
+    A retry also needs GMPs that are not paused; commands and wallet choose those.
     """
     found = []
     if _may_execute(standing):
@@ -165,7 +167,7 @@ def offers(standing: Standing) -> tuple[Offer, ...]:
 
 
 def _takes_sends(standing: Standing) -> bool:
-    """Whether its source would hand it to GMPs, first or again."""
+    """Whether the source would send the message, for the first time or again."""
     return (
         not standing.circumstances.is_cancelling
         and not standing.circumstances.source_expired
@@ -194,7 +196,7 @@ def _may_cancel(standing: Standing) -> bool:
 
 
 def _may_execute(standing: Standing) -> bool:
-    """Whether the router would call the recipient; what the recipient answers is its own affair."""
+    """Whether the router would call the recipient, which may still revert."""
     return (
         standing.status in _UNDER_WAY | _REFUSED
         and standing.has_quorum
@@ -204,7 +206,7 @@ def _may_execute(standing: Standing) -> bool:
 
 
 def next_action(standing: Standing, message_id: bytes) -> str:
-    """The one thing to do about a message, in a sentence without a full stop. Commands stand between backticks."""
+    """Returns the recommended next step, as a sentence without a full stop and with commands in backticks."""
     name = f"0x{message_id.hex()}"
     acts = {offer.act for offer in offers(standing)}
     replaced_by = standing.circumstances.replaced_by
@@ -222,7 +224,7 @@ def next_action(standing: Standing, message_id: bytes) -> str:
 
 
 def _open(standing: Standing, acts: set[Act], name: str) -> str:
-    """What to do about a message that may still be executed."""
+    """Returns the next step for a message that may still be executed."""
     status, circumstances = standing.status, standing.circumstances
     if circumstances.is_cancelling:
         known = circumstances.cancellation
@@ -250,7 +252,7 @@ def _unfunded(standing: Standing, acts: set[Act], name: str) -> str:
 
 
 def _stuck(standing: Standing, acts: set[Act], name: str) -> str:
-    """What helps where its GMPs do not deliver, or fewer of them carry it than its quorum asks for."""
+    """Returns the next step if the message's GMPs do not deliver, or too few carry it."""
     if Act.RETRY in acts:
         return _retry(standing, name)
     if standing.circumstances.source_paused_until is not None:
@@ -310,6 +312,6 @@ _WHEN_NOTHING_ELSE: Final = {
 
 
 def lane_pause(pauses: Iterable[PauseRecord], other_chain: int, now: float) -> int | None:
-    """When the lane's pause ends that is under way, in Unix seconds; None if it is open."""
+    """Returns the end of the lane's current pause, in Unix seconds; None if there is none."""
     found = (one.ends for one in pauses if one.thing is PausedThing.LANE and one.number == other_chain)
     return max((ends for ends in found if now < ends), default=None)

@@ -1,4 +1,4 @@
-"""The commands that answers, errors and pages name, for the network that they are about."""
+"""Adapts the commands in answers, errors and pages to the network they are about."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _KEYS: Final = frozenset({"next", "command", "advice"})
 
 
 def for_network(text: str, network: str) -> str:
-    """Adds `--network` to the commands in a text, unless they are about the devnet, which is the default."""
+    """Adds `--network` to the commands in a text, except for the devnet, which is the default."""
     return text if network == "devnet" else _COMMAND.sub(f"waybill --network {network} ", text)
 
 
 def value_for_network(value: Any, network: str, *, is_command: bool = False) -> Any:
-    """Adds `--network` to the commands in a JSON document: to the values of `next`, `command` and `advice`."""
+    """Adds `--network` to the commands in a JSON document: in the values of `next`, `command` and `advice`."""
     if isinstance(value, dict):
         return {
             key: value_for_network(one, network, is_command=is_command or key in _KEYS) for key, one in value.items()

@@ -1,4 +1,4 @@
-"""Dead letters: what happened to them and what can be decided, the same for every face."""
+"""Queries about dead letters: their history, and the possible decisions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bridge.store.dead_letters import DeadLetterLog
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterAct:
-    """Something that an operator can decide, and the command that does it."""
+    """A possible decision, with its command."""
 
     kind: str  # requeue, reissue, escalate or abandon
     decision: Decision | None  # None: by its command only
@@ -28,11 +28,11 @@ class LetterAct:
 
 
 def letter_acts(letter: DeadLetter, analysis: Analysis | None) -> tuple[LetterAct, ...]:
-    """What can be decided about a letter now.
+    """Returns the decisions that are possible now.
 
     Args:
-        letter: which one.
-        analysis: of it; None if its document is archived.
+        letter: the letter.
+        analysis: its analysis; None if the document is archived.
     """
     about = action_of_letter(letter.event_id)
     if about is not None:
@@ -60,7 +60,10 @@ def letter_acts(letter: DeadLetter, analysis: Analysis | None) -> tuple[LetterAc
 
 
 def _acts_about_action(letter: DeadLetter, action_id: bytes, branch: int) -> tuple[LetterAct, ...]:
-    """A decision that was recorded on chain is not taken back: its participant is put right, or governance is asked."""
+    """Returns the steps for a letter about an action.
+
+    A decision on chain is final: the participant is corrected, or governance decides.
+    """
     if letter.status not in OPEN:
         return ()
     return (
@@ -82,7 +85,7 @@ def _acts_about_action(letter: DeadLetter, action_id: bytes, branch: int) -> tup
 
 
 def suggestion(letter: DeadLetter, analysis: Analysis, acts: Sequence[LetterAct]) -> str:
-    """What the analysis suggests, with its command between backticks if it is a single decision."""
+    """Returns the analysis' suggestion, with its command in backticks if it is a single decision."""
     if letter.status not in OPEN:
         return f"nothing: it is {letter.status}"
     command = next((act.command for act in acts if act.kind == analysis.suggestion), None)
@@ -90,7 +93,7 @@ def suggestion(letter: DeadLetter, analysis: Analysis, acts: Sequence[LetterAct]
 
 
 def happened(record: LogRecord) -> str:
-    """What a record of a letter's history says, in words."""
+    """Describes a record of a letter's history."""
     document = record.document or {}
     match record.kind:
         case RecordKind.DECIDED:
@@ -110,13 +113,13 @@ def happened(record: LogRecord) -> str:
 def listed(
     log: DeadLetterLog | None, store: Store | None, status: LetterStatus | None, limit: int
 ) -> tuple[list[DeadLetter], list[OutboxEntry]]:
-    """The newest letters, and deliveries that were given up without one.
+    """Returns the newest letters, and dead deliveries without a letter.
 
     Args:
-        log: of dead letters; None if no relayer has run.
-        store: the relayer's.
-        status: only letters in this state.
-        limit: at most so many of each.
+        log: the log of dead letters; None if no relayer has run.
+        store: the relayer's store.
+        status: the state to filter by; None is all.
+        limit: the maximum number of each.
     """
     statuses = frozenset(LetterStatus if status is None else {status})
     found = log.dead_letters(statuses=statuses, limit=limit) if log else []
@@ -125,7 +128,7 @@ def listed(
 
 
 def letter_value(letter: DeadLetter) -> dict[str, Any]:
-    """One letter in a list."""
+    """Returns a letter's row in a list."""
     return {
         "id": letter.event_id,
         "messageId": letter.message_id,
@@ -141,7 +144,7 @@ def letter_value(letter: DeadLetter) -> dict[str, Any]:
 
 
 def log_record_value(record: LogRecord) -> dict[str, Any]:
-    """Something that happened to a letter, with what proves it."""
+    """Returns a record of the log, with its hashes and signature."""
     return {
         "sequence": record.sequence,
         "previous": f"0x{record.previous.hex()}",
@@ -158,7 +161,7 @@ def log_record_value(record: LogRecord) -> dict[str, Any]:
 
 
 def opened_value(opened: Opened) -> dict[str, Any]:
-    """A letter with its document, the four answers, and all that happened to it."""
+    """Returns a letter with its document, analysis, and history."""
     analysis = opened.analysis
     acts = letter_acts(opened.letter, analysis)
     return {

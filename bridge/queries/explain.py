@@ -1,4 +1,4 @@
-"""Where a message is, why, and what to do next: the answer to the question that people ask most."""
+"""Explains where a message is, why, and what to do next."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from bridge.store.dead_letters import DeadLetterLog
 
 
 class Stage(StrEnum):
-    """How far one GMP is with a message."""
+    """The progress of one GMP with a message."""
 
     REFUSED = "REFUSED"  # the GMP did not take it
     DISPATCHED = "DISPATCHED"  # the GMP accepted it, and no relayer has seen that yet
@@ -52,7 +52,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GmpProgress:
-    """One GMP's part in a message."""
+    """The progress of one GMP with a message, with its attempts and errors."""
 
     gmp: int  # its number, which this version may not know
     stage: Stage
@@ -66,31 +66,31 @@ class GmpProgress:
 
     @property
     def name(self) -> str:
-        """The GMP's."""
+        """The GMP's name."""
         return gmp_name(self.gmp)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What relayer and index keep of a message. The defaults are those of a network where neither has run.
+    """The records of relayer and index about a message. The defaults stand for a network where neither has run.
 
     Attributes:
         relayed: the message, as the relayer observed it.
         retriable: whether it was sent as retriable; None if the relayer did not observe that.
         entries: its deliveries.
-        retries: the relayer's retries of it, the oldest first.
-        changes: the applications of its state change, on every destination; none if the message changes no state.
-        execution: how far the relayer is with executing it, if no delivery of its own did that.
-        blocked: what of it waits since a bound on what the relayer spends has no room.
-        lane: why its lane is not worked on; None if it is.
-        dead_letters: ids of its dead letters.
+        retries: the relayer's retries, oldest first.
+        changes: its state change on every destination; empty if it changes no state.
+        execution: the relayer's job that executes it, if a delivery did not.
+        blocked: the parts that a spending limit holds back.
+        lane: the pause or halt of its lane; None if the lane runs.
+        dead_letters: the ids of its dead letters.
         is_decided: whether an operator has decided about each of them.
-        record: the message, as the index knows it.
-        events: what happened to it, in the order of time.
-        receipts: what each GMP did for it.
-        divergences: facts about it that contradict each other.
-        pauses: those that the routers of its chains told of, by chain.
-        chains: how far the index has read, by chain.
+        record: the message in the index.
+        events: its events, in order of time.
+        receipts: the deliveries of each GMP.
+        divergences: contradictory facts about it.
+        pauses: the pauses that its chains' routers reported, by chain.
+        chains: the progress of the index, by chain.
     """
 
     relayed: Message | None = None
@@ -112,7 +112,10 @@ class Kept:
 
     @property
     def message(self) -> Message | None:
-        """As the relayer observed it or the index has its event; None if neither has, or this version does not read it."""
+        """The message, as the relayer observed it or from the index's event.
+
+        None if unknown or in an unsupported version.
+        """
         envelope = next((event.envelope for event in self.events if event.envelope), None)
         try:
             return self.relayed or (decode_envelope(envelope).message if envelope else None)
@@ -121,35 +124,35 @@ class Kept:
 
     @property
     def receipts_seen(self) -> frozenset[Gmp]:
-        """GMPs that have delivered, as the index has read; without one, those over which the relayer did."""
+        """The GMPs that have delivered according to the index, or else according to the relayer."""
         delivered = (one.dispatch.gmp for one in self.entries if one.state is OutboxState.DELIVERED)
         return self.record.received if self.record else frozenset(delivered)
 
     @property
     def is_executed(self) -> bool:
-        """Whether the index has read that the message was executed."""
+        """Whether the index has seen its execution."""
         return self.record is not None and self.record.status is Status.EXECUTED
 
     @property
     def contradictions(self) -> list[str]:
-        """The kinds of what makes the message DIVERGED, in words."""
+        """The kinds of divergence that make it DIVERGED, in words."""
         kinds = (one.kind.replace("_", " ").lower() for one in self.divergences if one.contradicts_message)
         return list(dict.fromkeys(kinds))
 
     @property
     def is_contradicted(self) -> bool:
-        """Whether evidence has to be looked at before anything is done."""
+        """Whether the evidence must be examined before anything else."""
         return any(one.is_contradiction for one in self.divergences)
 
 
 def read_kept(message_id: bytes, index: Index | None, store: Store | None, dead_letters: DeadLetterLog | None) -> Kept:
-    """Reads what there is of a message.
+    """Reads the records about a message.
 
     Args:
-        message_id: of the message.
-        index: of its network; None if none has run.
-        store: the relayer's; None if none has run.
-        dead_letters: their log; None if there is none.
+        message_id: the message's id.
+        index: the network's index; None if none has run.
+        store: the relayer's store; None if none has run.
+        dead_letters: the log of dead letters; None if there is none.
     """
     kept = Kept()
     if store is not None:
@@ -191,7 +194,7 @@ def read_kept(message_id: bytes, index: Index | None, store: Store | None, dead_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """The answer."""
+    """The state of a message, the reason, and the next step."""
 
     message_id: bytes
     message: Message | None  # None: no chain that was asked or read has created it
@@ -210,11 +213,11 @@ class Explanation:
 
     @property
     def offers(self) -> tuple[Offer, ...]:
-        """What its routers would accept now."""
+        """The operations that its routers accept now."""
         return offers(self.standing)
 
     def command(self, offer: Offer) -> str:
-        """The command that carries an offer out."""
+        """Returns the command for an operation."""
         over = self.standing.retry_option if offer.act is Act.RETRY else ""
         return f"waybill message {offer.act} 0x{self.message_id.hex()}{over}"
 
@@ -238,26 +241,26 @@ def explain(
     unknown: Sequence[str] = (),
     now: float,
 ) -> Explanation:
-    """Puts together what the destination's router, the index and the relayer's outbox say.
+    """Combines the answers of the destination's router, the index and the relayer's outbox.
 
-    The router has the last word on receipts and execution, since index and relayer may be behind or not running at all.
+    The router is authoritative for receipts and execution, since index and relayer may be behind or stopped.
 
     Args:
-        message: what the source created.
-        kept: what relayer and index keep of it.
+        message: the message, as its source created it.
+        kept: the records of relayer and index.
         receipts: the GMPs whose receipts count on the destination now.
-        executed: whether the destination's router executed it.
-        outcome: how the message ended as that router says, or would if it were asked to mark its expiry; None if it is open.
-        needed: how many receipts the router asks for; None is what the message itself asks for.
-        refusal: why the recipient does not take it, where the router was asked now.
-        recipient_is_missing: whether its destination has no contract at the recipient's address.
-        unfunded: whether its source says that it was created without its fee, and that nobody has paid since.
-        circumstances: what else decides about the next action.
-        usable: the GMPs that both of its chains have.
-        gmp_pauses: the GMPs that its chains' routers have paused; None is what the index knows.
-        left_out: GMPs that the relayer's settings keep it from delivering over.
-        lags: the message's chains that the index is behind on.
-        unknown: what chains that do not answer leave unknown; see `unknown_without`.
+        executed: whether the destination's router has executed it.
+        outcome: the final state on that router, or EXPIRED if it would accept `expire`; None if it is open.
+        needed: the number of receipts that the router requires; None is the message's own quorum.
+        refusal: the reason why the recipient refuses it, if the router was asked.
+        recipient_is_missing: whether the recipient has no code.
+        unfunded: whether it was created without its fee, and nobody has paid since.
+        circumstances: the other facts that decide about the next step.
+        usable: the GMPs on both of its chains.
+        gmp_pauses: the GMPs that its chains' routers have paused; None uses the index's records.
+        left_out: the GMPs that the relayer's settings exclude.
+        lags: the message's chains on which the index is behind.
+        unknown: statements about chains that do not answer; see `unknown_without`.
         now: Unix seconds.
     """
     index, execution = kept.record, kept.execution
@@ -332,11 +335,11 @@ def explain(
 
 
 def unknown_without(message: Message, silent: Mapping[int, str]) -> list[str]:
-    """What is unknown while chains of a message do not answer, a line for each.
+    """Returns a line for each chain that does not answer, saying what is unknown without it.
 
     Args:
-        message: which one.
-        silent: the names of chains that do not answer, by id.
+        message: the message.
+        silent: the names of the chains that do not answer, by id.
     """
     missing = {
         message.source_chain: "whether it would take a retry or a cancellation",
@@ -350,12 +353,12 @@ def unknown_without(message: Message, silent: Mapping[int, str]) -> list[str]:
 
 
 def explain_kept(message: Message, kept: Kept, usable: frozenset[Gmp], now: float) -> Explanation:
-    """What relayer and index say of a message, without asking its chains.
+    """Explains a message by the records of relayer and index, without asking its chains.
 
     Args:
-        message: which one.
-        kept: what they keep of it.
-        usable: the GMPs that both of its chains have.
+        message: the message.
+        kept: the records.
+        usable: the GMPs on both of its chains.
         now: Unix seconds.
     """
     return explain(
@@ -371,12 +374,12 @@ def explain_kept(message: Message, kept: Kept, usable: frozenset[Gmp], now: floa
 
 
 def explanation_kept(deployment: Deployment, message_id: bytes, kept: Kept, now: float) -> Explanation:
-    """What relayer and index say of a message, whether or not its creation has been read; its chains are not asked.
+    """Explains a message by the records of relayer and index, even if its creation is not among them.
 
     Args:
         deployment: the network.
-        message_id: of the message.
-        kept: what they keep of it.
+        message_id: the message's id.
+        kept: the records.
         now: Unix seconds.
     """
     message, record = kept.message, kept.record
@@ -390,11 +393,11 @@ def explanation_kept(deployment: Deployment, message_id: bytes, kept: Kept, now:
 
 
 def circumstances_kept(message: Message, kept: Kept, now: float) -> Circumstances:
-    """What decides about the acts, as far as relayer and index know.
+    """Returns the circumstances that relayer and index know.
 
     Args:
-        message: which one.
-        kept: what they keep of it.
+        message: the message.
+        kept: the records.
         now: Unix seconds.
     """
     return circumstances_of(
@@ -409,13 +412,14 @@ def circumstances_kept(message: Message, kept: Kept, now: float) -> Circumstance
 
 
 def explain_unsent(message_id: bytes, kept: Kept, executed_on: Sequence[str], unread: str | None = None) -> Explanation:
-    """What there is to say of a message whose creation was not seen.
+    """Explains a message whose creation is unknown.
 
     Args:
-        message_id: of the message.
-        kept: what relayer and index keep of it.
-        executed_on: the names of chains whose routers say that it was executed.
-        unread: the name of its source, if the index was asked and no chain; None: every chain was asked.
+        message_id: the message's id.
+        kept: the records of relayer and index.
+        executed_on: the names of chains whose routers report its execution.
+        unread: the name of its source if no chain was asked, or if the source did not answer; None if all
+            chains were asked.
     """
     status = kept.record.status if kept.record else Status.UNKNOWN
     if kept.contradictions or (executed_on and unread is None):
@@ -442,7 +446,7 @@ def explain_unsent(message_id: bytes, kept: Kept, executed_on: Sequence[str], un
 
 
 def _next_action(kept: Kept, standing: Standing, message_id: bytes) -> str:
-    """What to do; where facts contradict each other, they come first."""
+    """Returns the next step. Contradictions come first."""
     return next_action(replace(standing, status=Status.DIVERGED) if kept.is_contradicted else standing, message_id)
 
 
@@ -469,14 +473,14 @@ def _status(
 
 
 def _with_quorum(known: Status | None, *, refused: bool) -> Status:
-    """The state of a message that could be executed and is not."""
+    """Returns the state of a message that has its quorum and is not executed."""
     if refused or known is Status.EXECUTION_FAILED:
         return Status.EXECUTION_FAILED
     return known if known is Status.EXECUTION_DEFERRED else Status.RECEIVED
 
 
 def _spent(retries: Sequence[RetryJob], entries: Sequence[OutboxEntry]) -> str | None:
-    """Why the relayer retries it no more, if its retry budget is spent and nobody has made that attempt since."""
+    """Returns why the relayer stopped retrying, if the retry budget is spent and nobody has made that attempt since."""
     last = retries[-1] if retries else None
     if last is None or last.state is not RetryState.DEAD:
         return None
@@ -544,7 +548,7 @@ def _of_gmp(gmp: int, kept: Kept, *, received: bool) -> GmpProgress:
 
 
 def _blocked(entry: OutboxEntry, blocked: Sequence[Blocked]) -> Blocked | None:
-    """Why an entry waits for room, if it does."""
+    """Returns the spending limit that blocks an open delivery, if any."""
     is_open = entry.state in (OutboxState.PENDING, OutboxState.CLAIMED)
     return next((one for one in blocked if one.subject == entry.event_id), None) if is_open else None
 
@@ -584,7 +588,7 @@ class _Said:
 
     @property
     def lacking(self) -> int:
-        """How many more GMPs must carry it than do, for its quorum to be reached; 0 while it is not known who does."""
+        """The number of GMPs that must still carry it to reach the quorum; 0 while its GMPs are unknown."""
         carrying = sum(one.stage is not Stage.REFUSED for one in self.gmps)
         return max(0, self.quorum - carrying) if self.gmps else 0
 
@@ -619,7 +623,7 @@ def _missing(message: Message) -> str:
 
 
 def _refusal(said: _Said) -> str:
-    """Why the recipient refused it, said once: by the router now, by the relayer's last look, or by the event."""
+    """Returns the reason for the recipient's refusal, once: from the router, the relayer's last look, or the event."""
     if said.refusal is not None:
         return f": {said.refusal}"
     if said.execution is not None and said.execution.outcome:
@@ -631,7 +635,7 @@ def _refusal(said: _Said) -> str:
 
 
 def _prospects(said: _Said, now: float) -> list[str]:
-    """Whether the relayer will execute it, and what it found when it looked last."""
+    """Says whether the relayer will execute it, and the result of its last look."""
     execution = said.execution
     if execution is None or (execution.state is ExecutionState.WAITING and not said.has_quorum):
         return []
@@ -651,7 +655,7 @@ def _lane_held(change: LaneChange | None) -> list[str]:
 
 
 def _blocked_retries(retries: Sequence[RetryJob]) -> list[str]:
-    """Why the relayer does not retry it now, if it has tried to and put that off."""
+    """Says why the relayer postpones its retry, if it does."""
     last = retries[-1] if retries else None
     if last is None or last.state is not RetryState.OPEN or not last.outcome:
         return []
@@ -659,7 +663,7 @@ def _blocked_retries(retries: Sequence[RetryJob]) -> list[str]:
 
 
 def _silences(said: _Said, now: float) -> list[str]:
-    """Why there is no receipt yet; GMPs of which the same is to be said are named together."""
+    """Says why receipts are missing. GMPs with the same reason are named together."""
     named: dict[str, list[str]] = {}
     for progress in said.gmps:
         if progress.stage is not Stage.RECEIVED:
@@ -678,7 +682,7 @@ _UNDELIVERED = frozenset({Stage.DISPATCHED, Stage.ATTESTING})
 
 
 def pauses_kept(kept: Kept, now: float) -> list[GmpPause]:
-    """The GMPs that are paused, as the index knows."""
+    """Returns the paused GMPs according to the index."""
     return [
         GmpPause(Gmp(one.number), chain, one.ends)
         for chain, pauses in kept.pauses.items()
@@ -688,7 +692,7 @@ def pauses_kept(kept: Kept, now: float) -> list[GmpPause]:
 
 
 def _gmps_paused(message: Message, pauses: Sequence[GmpPause]) -> list[str]:
-    """Which GMPs are paused, where, and what that means for the message."""
+    """Says which GMPs are paused where, and the effect on the message."""
     meanings = {
         message.source_chain: "on its source, which sends nothing over it",
         message.destination_chain: "on its destination, where its receipts do not count",
@@ -706,7 +710,7 @@ _SILENCES = {
 
 
 def _silence(progress: GmpProgress, now: float) -> str:
-    """What is to be said of one GMP or of several."""
+    """Describes the progress of a GMP without a receipt. The subject of the sentence may be several GMPs."""
     match progress.stage:
         case Stage.FAILING:
             wait = max(0, round((progress.next_try_at or now) - now))
@@ -729,7 +733,7 @@ def _silence(progress: GmpProgress, now: float) -> str:
 
 
 def _error(progress: GmpProgress) -> str:
-    """The last error, which may quote a stranger at length."""
+    """Returns the last error, truncated: it may quote a node or contract at length."""
     return shortened(progress.last_error or "no error is known", MOST_QUOTED)
 
 

@@ -1,4 +1,4 @@
-"""The GMPs that a router has paused now, the same for every face."""
+"""Reads the GMPs that a router has paused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bridge.protocol.times import utc
 
 @dataclass(frozen=True, slots=True)
 class GmpPause:
-    """A router sends nothing over a GMP, takes nothing from it, and does not count what it delivered before."""
+    """A pause of a GMP on a router, which neither sends nor receives over it, and ignores its earlier receipts."""
 
     gmp: Gmp
     chain_id: int
@@ -24,12 +24,12 @@ class GmpPause:
 
     @property
     def text(self) -> str:
-        """In words, without the chain's name."""
+        """The pause in words, without the chain's name."""
         return f"{self.gmp.title} is paused until {utc(self.until)} UTC"
 
 
 async def gmp_pauses(here: ChainDeployment, chain: Chain) -> list[GmpPause]:
-    """The pauses on one chain, by GMP.
+    """Reads the pauses on one chain, by GMP.
 
     Raises:
         UnansweredError: no endpoint answers.

@@ -1,4 +1,4 @@
-"""Whether all is well with a network, and what happened on it lately: the same for every face."""
+"""Lists a network's current problems, and summarises the last 24 hours."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _DAY: Final = 86_400  # seconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Concern:
-    """Something that is not as it should be.
+    """A problem.
 
     Attributes:
-        is_bad: whether it needs a person now; else it is to be watched.
-        text: what it is, in a sentence.
+        is_bad: whether someone must act now, rather than keep watching.
+        text: the problem, in a sentence.
         path: the explorer's page about it.
-        command: says more, or does something about it; None if the page does.
-        who: should act, if it needs a person.
+        command: a command that shows more or fixes it; None if the page suffices.
+        who: the role that should act.
     """
 
     is_bad: bool
@@ -62,16 +62,16 @@ def concerns(
     max_lag: float,
     now: float,
 ) -> list[Concern]:
-    """What is not well, the worst first; none is as it should be.
+    """Returns the network's problems, the worst first.
 
     Args:
         deployment: the network.
-        index: None if none has run.
-        store: the relayer's; None if none has run.
-        dead_letters: the log of dead letters; None likewise.
+        index: the index; None if none has run.
+        store: the relayer's store; None if none has run.
+        dead_letters: the log of dead letters; None if none has run.
         counts: messages by state.
-        contradictions: facts that contradict one another.
-        max_lag: seconds of block time by which the index may be behind.
+        contradictions: the number of divergences.
+        max_lag: seconds of block time that the index may lag.
         now: Unix seconds.
     """
     found = [
@@ -161,7 +161,7 @@ def _of_relayer(
 
 
 def _waiting(counts: Mapping[Status, int]) -> list[Concern]:
-    """Messages that wait for somebody."""
+    """Returns the states in which messages wait for someone."""
     return [
         Concern(
             is_bad=False,
@@ -187,23 +187,23 @@ class Day:
 
     @property
     def messages(self) -> int:
-        """Created in this time."""
+        """The number of messages created."""
         return sum(one.messages for one in self.lanes.values())
 
     @property
     def executed(self) -> int:
-        """Of these, executed by now."""
+        """The number of those that are executed by now."""
         return sum(len(one.arrived) for one in self.lanes.values())
 
     @property
     def median(self) -> float | None:
-        """Seconds from creation to execution."""
+        """The median of seconds from creation to execution."""
         together = sorted(seconds for lane in self.lanes.values() for seconds in lane.arrived)
         return dict(percentiles(together)).get("p50")
 
 
 def day(index: Index, now: float) -> Day:
-    """Adds up the last 24 hours before `now`, in Unix seconds."""
+    """Summarises the 24 hours before `now`, in Unix seconds."""
     found = index.tallies(int(now) - _DAY, int(now) + 1)
     return Day(
         lanes={one.lane: one for one in found if one.lane is not None},

@@ -1,4 +1,4 @@
-"""How far the index is behind a chain: one computation for every command and answer."""
+"""Computes how far the index lags behind a chain, for every command and answer."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from bridge.queries.lanes import is_late
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexLag:
-    """How far the index has read one chain.
+    """The progress of the index on one chain, compared with the chain's head.
 
     Attributes:
-        name: of the chain.
-        chain_id: its id.
+        name: the chain's name.
+        chain_id: the chain's id.
         record: the chain in the index; None if the index has not read it.
         head: the chain's newest block; None if the chain does not answer.
     """
@@ -29,7 +29,7 @@ class IndexLag:
 
     @property
     def blocks(self) -> int | None:
-        """Blocks that the index has not read; None if that is unknown."""
+        """The number of blocks that the index has not read; None if unknown."""
         if self.record is None or self.head is None:
             return None
         return max(0, self.head.number - self.record.block)
@@ -47,7 +47,7 @@ class IndexLag:
         return self.record.halted if self.record else None
 
     def is_behind(self, max_lag: float) -> bool:
-        """Whether the index may lack more than `max_lag` seconds of block time, so that its answers are no verdict."""
+        """Whether the index may lag by more than `max_lag` seconds of block time: its answers are then unreliable."""
         if self.record is None:
             return True
         if self.head is None:

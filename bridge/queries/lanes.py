@@ -1,4 +1,4 @@
-"""Lanes and GMPs, as all faces show them: names, what is held, how far the index is, latency, and what redundancy cost."""
+"""Queries about lanes and GMPs: names, pauses, queues and latencies."""
 
 from __future__ import annotations
 
@@ -28,41 +28,41 @@ Ends = tuple[int, int]
 
 
 def chain_name(deployment: Deployment, chain_id: int | None) -> str:
-    """A chain's name, its id if the network does not have it, or ``?`` if nobody knows which it is."""
+    """Returns a chain's name, its id if the network lacks it, or ``?`` if it is unknown."""
     known = (chain.name for chain in deployment.chains if chain.chain_id == chain_id)
     return "?" if chain_id is None else next(known, str(chain_id))
 
 
 def lane_name(deployment: Deployment, source: int | None, destination: int | None) -> str:
-    """A lane by its chains' names."""
+    """Names a lane by its chains."""
     return f"{chain_name(deployment, source)} → {chain_name(deployment, destination)}"
 
 
 def gmp_name(number: int | None) -> str:
-    """A GMP's name, also of one that this version does not know."""
+    """Returns a GMP's name, even if this version does not know the GMP."""
     return "a GMP" if number is None else gmp_title(number)
 
 
 class LaneHaltedError(Exception):
-    """A lane can't be paused, because it has halted; the text says so."""
+    """A halted lane can't be paused."""
 
 
 def change_lane(
     deployment: Deployment, lanes: Lanes, lane: Lane, *, state: LaneState, reason: str, by: str, now: float
 ) -> tuple[LaneChange, bool]:
-    """Brings a lane into a state; says whether it was in another one.
+    """Sets a lane's state, and says whether it changed.
 
     Args:
         deployment: the network.
-        lanes: where the states are kept.
-        lane: which one.
-        state: to come into.
-        reason: why, for people.
-        by: who decided it.
+        lanes: the stored states.
+        lane: the lane.
+        state: the new state.
+        reason: the reason, for people.
+        by: the author of the change.
         now: Unix seconds.
 
     Raises:
-        LaneHaltedError: see there.
+        LaneHaltedError: the lane is halted, and the new state is a pause.
     """
     change = LaneChange(lane=lane, state=state, reason=reason, by=by, at=now)
     changed, found = lanes.change(change), lanes.state(lane)
@@ -73,7 +73,7 @@ def change_lane(
 
 
 def lane_change_value(change: LaneChange, deployment: Deployment) -> dict[str, Any]:
-    """A lane that is held, or a change of one, for JSON."""
+    """Returns a held lane, or a change of its state, for JSON."""
     return {
         "lane": lane_name(deployment, change.lane.source_chain, change.lane.destination_chain),
         "state": change.state.value,
@@ -84,7 +84,7 @@ def lane_change_value(change: LaneChange, deployment: Deployment) -> dict[str, A
 
 
 def queue_value(count: QueueCount, deployment: Deployment) -> dict[str, Any]:
-    """How many deliveries of a lane and GMP are in one state, for JSON."""
+    """Returns the number of deliveries of a lane and GMP in one state, for JSON."""
     return {
         "lane": lane_name(deployment, count.source_chain, count.destination_chain),
         "gmp": count.gmp.label,
@@ -95,12 +95,12 @@ def queue_value(count: QueueCount, deployment: Deployment) -> dict[str, Any]:
 
 
 def behind(chain: ChainRecord) -> int:
-    """Blocks that the index has still to read."""
+    """Returns the number of blocks that the index has still to read."""
     return max(0, chain.head_block - chain.block)
 
 
 def read_to_value(chain: ChainRecord, deployment: Deployment) -> dict[str, Any]:
-    """How far the index has read a chain, for JSON: what is newer is in no answer of the index."""
+    """Returns the index's progress on a chain, for JSON."""
     return {
         "name": chain_name(deployment, chain.chain_id),
         "chainId": chain.chain_id,
@@ -112,13 +112,16 @@ def read_to_value(chain: ChainRecord, deployment: Deployment) -> dict[str, Any]:
 
 
 def is_late(chain: ChainRecord, max_lag: float) -> bool:
-    """Whether the index is so far behind a chain that answers may mislead; `max_lag` in seconds, the setting of that name."""
+    """Whether the index lags so far behind a chain that answers may mislead.
+
+    `max_lag` is in seconds, as the setting of that name.
+    """
     return chain.halted is not None or chain.lag_seconds > max_lag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneFigures:
-    """One lane in the last 24 hours."""
+    """Figures of one lane in the last 24 hours."""
 
     name: str
     ends: Ends
@@ -132,7 +135,7 @@ class LaneFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GmpFigures:
-    """One GMP in the last 24 hours."""
+    """Figures of one GMP in the last 24 hours."""
 
     number: int
     taken: int
@@ -142,20 +145,20 @@ class GmpFigures:
 
     @property
     def label(self) -> str:
-        """Its name in commands and links."""
+        """The GMP's name in commands and links."""
         return gmp_label(self.number)
 
 
 def lane_figures(
     deployment: Deployment, index: Index, store: Store | None, tallies: Mapping[Ends, Tally]
 ) -> list[LaneFigures]:
-    """Every lane.
+    """Returns the figures of every lane.
 
     Args:
         deployment: the network.
-        index: of it.
-        store: the relayer's; None if none has run.
-        tallies: by lane, the messages of the last 24 hours.
+        index: the network's index.
+        store: the relayer's store; None if none has run.
+        tallies: the messages of the last 24 hours, by lane.
     """
     waiting, checks = Counter[Ends](), index.lane_checks()
     for count in _queue(store):
@@ -185,12 +188,12 @@ def lane_figures(
 
 
 def gmp_figures(deployment: Deployment, store: Store | None, tallies: Mapping[int, Tally]) -> list[GmpFigures]:
-    """Every GMP that is deployed or has carried a message.
+    """Returns the figures of every GMP that is deployed or has carried a message.
 
     Args:
         deployment: the network.
-        store: the relayer's; None if none has run.
-        tallies: by GMP, the messages of the last 24 hours.
+        store: the relayer's store; None if none has run.
+        tallies: the messages of the last 24 hours, by GMP.
     """
     deployed = frozenset[Gmp]().union(*(chain.gmp_numbers for chain in deployment.chains))
     found = []
@@ -214,7 +217,7 @@ def _queue(store: Store | None) -> list[QueueCount]:
 
 
 def percentiles(ascending: Sequence[int]) -> tuple[tuple[str, float], ...]:
-    """The p50, p95 and p99 of seconds in ascending order; nothing if there are none."""
+    """Returns p50, p95 and p99 of seconds in ascending order; nothing if there are none."""
     if not ascending:
         return ()
     ranks = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))

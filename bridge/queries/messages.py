@@ -1,4 +1,4 @@
-"""Messages and deliveries as JSON, the same for every face."""
+"""Converts messages and deliveries to JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bridge.records.outbox import OutboxEntry
 
 
 def record_value(record: MessageRecord, deployment: Deployment) -> dict[str, Any]:
-    """A message as the index knows it. Times are block times."""
+    """Returns a message from the index. Times are block times."""
     return {
         "messageId": f"0x{record.message_id.hex()}",
         "status": record.status.value,
@@ -45,7 +45,7 @@ def record_value(record: MessageRecord, deployment: Deployment) -> dict[str, Any
 
 @lru_cache(maxsize=10_000)  # a checksum takes as long as the rest of a row, and few accounts send most messages
 def account_text(word: bytes | None) -> str | None:
-    """A 32-byte word as an address, where it is one."""
+    """Formats a 32-byte word as an address if it is one."""
     if word is None:
         return None
     try:
@@ -57,12 +57,12 @@ def account_text(word: bytes | None) -> str | None:
 def explanation_value(
     found: Explanation, policy: MessagePolicy | None = None, below: AssetClass | None = None
 ) -> dict[str, Any]:
-    """A message and where it is.
+    """Returns an explained message.
 
     Args:
-        found: the answer.
-        policy: of a relayer with the workspace's settings.
-        below: the class of assets whose minimum TTL it was routed below.
+        found: the explanation.
+        policy: the policy of a relayer with the workspace's settings.
+        below: the asset class whose minimum TTL the message undercuts.
     """
     expires_at = found.message.expires_at if found.message else None
     return {
@@ -97,7 +97,7 @@ def _record_value(job: SyncJob) -> dict[str, Any]:
 
 
 def divergence_value(found: DivergenceRecord) -> dict[str, Any]:
-    """Facts that contradict one another."""
+    """Returns a divergence."""
     return {
         "kind": found.kind,
         "severity": found.severity,
@@ -126,7 +126,7 @@ def _progress_value(progress: GmpProgress) -> dict[str, Any]:
 
 
 def _retry_value(message: Message) -> dict[str, Any]:
-    """What a call of `retryRoute` on the source needs of a message: the struct's fields, in their order."""
+    """Returns the arguments of `retryRoute` on the source: the struct's fields, in order."""
     return {
         "chainId": message.source_chain,
         "router": from_bytes32(message.source_router),
@@ -155,7 +155,7 @@ def _message_value(message: Message) -> dict[str, Any]:
 
 
 def delivery_value(entry: OutboxEntry, deployment: Deployment) -> dict[str, Any]:
-    """One message, GMP and attempt, as the relayer has it."""
+    """Returns a delivery, which is one message over one GMP in one attempt."""
     transaction = entry.delivery.transaction_hash if entry.delivery else None
     return {
         "eventId": entry.event_id,

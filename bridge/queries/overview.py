@@ -1,4 +1,4 @@
-"""A network at one glance: queues, lanes, breakers, retries and messages, the same for every face."""
+"""Summarises a network: chains, queues, lanes, breakers, retries, messages and state changes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _PENDING_SHOWN: Final = 100
 
 
 def chain_value(deployed: ChainDeployment, head: int | None, indexed: int | None, error: str | None) -> dict[str, Any]:
-    """How a chain does.
+    """Returns the state of a chain, for JSON.
 
     Args:
-        deployed: which one.
+        deployed: the chain.
         head: its newest block; None if it does not answer.
-        indexed: the block that the index has read it to; None if it has not begun.
-        error: why it does not answer.
+        indexed: the last block that the index has read; None if it has not begun.
+        error: the reason why it does not answer.
     """
     return {
         "name": deployed.name,
@@ -37,12 +37,12 @@ def chain_value(deployed: ChainDeployment, head: int | None, indexed: int | None
 
 
 def overview_value(deployment: Deployment, store: Store | None, index: Index | None, now: float) -> dict[str, Any]:
-    """What relayer and index keep of a network.
+    """Returns the records of relayer and index about a network, for JSON.
 
     Args:
         deployment: the network.
-        store: the relayer's; None if none has run.
-        index: None if none has run.
+        store: the relayer's store; None if none has run.
+        index: the index; None if none has run.
         now: Unix seconds.
     """
     found = breakers(store.figures.recent(now - BREAKER.memory)) if store else {}
@@ -65,12 +65,12 @@ def overview_value(deployment: Deployment, store: Store | None, index: Index | N
 
 
 def pause_value(pause: GmpPause, deployment: Deployment) -> dict[str, Any]:
-    """A GMP that a chain's router has paused, for JSON."""
+    """Returns a pause of a GMP on a chain, for JSON."""
     return {"gmp": pause.gmp.label, "chain": chain_name(deployment, pause.chain_id), "until": iso(pause.until)}
 
 
 def sync_value(deployment: Deployment, store: Store) -> dict[str, Any]:
-    """Each lane's last heartbeat, and the state changes that are not applied yet, for JSON."""
+    """Returns each lane's last heartbeat, and the state changes that are not applied yet, for JSON."""
     return {
         "lanes": [
             {
@@ -88,7 +88,7 @@ def sync_value(deployment: Deployment, store: Store) -> dict[str, Any]:
 
 
 def change_value(job: SyncJob) -> dict[str, Any]:
-    """A state change with its primary record, for JSON."""
+    """Returns a state change with its primary record, for JSON."""
     return {
         **job.record.document,
         "state": job.state.value,

@@ -1,4 +1,4 @@
-"""Adapters that the network file replaces, and the deliveries that are still for the former ones."""
+"""Queries about adapters that the network file replaces."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from bridge.store import Store
 def replacement_values(
     deployment: Deployment, numbers: Mapping[tuple[str, Gmp], int], store: Store | None
 ) -> list[dict[str, Any]]:
-    """Each replacement that is not done, for JSON: ``toFormer`` and ``toNew`` count deliveries that are under way.
+    """Returns each unfinished replacement, for JSON. ``toFormer`` and ``toNew`` count the deliveries under way.
 
     Args:
-        deployment: the network; its adapters speak until they are replaced.
-        numbers: of the adapters that the network file wants, by the chain's name.
-        store: the relayer's; None if none has run.
+        deployment: the network; its adapters are in use until they are replaced.
+        numbers: the adapter numbers in the network file, by chain name and GMP.
+        store: the relayer's store; None if none has run.
     """
     found = []
     for chain in deployment.chains:

@@ -1,4 +1,4 @@
-"""How far the streams out are, for all faces."""
+"""Queries about the streams to Kafka."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bridge.records.streams import StreamStatus
 
 
 def stream_value(found: StreamStatus, now: float) -> dict[str, Any]:
-    """A status as JSON; `now` in Unix seconds."""
+    """Returns the progress of the streams, for JSON; `now` is in Unix seconds."""
     return {
         "recording": found.recording,
         "waiting": found.waiting,
