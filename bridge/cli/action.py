@@ -37,12 +37,10 @@ from bridge.queries.lanes import chain_name
 from bridge.service.connections import connected
 from bridge.service.settings import check_chains
 
-app = typer.Typer(help="Follow atomic actions, and move them on.", no_args_is_help=True)
+app = typer.Typer(help="Show atomic actions, and resolve stuck ones.", no_args_is_help=True)
 
 ActionId = Annotated[str, typer.Argument(help="The action's id: 0x and 64 hex digits.", metavar="ID")]
-BranchNumber = Annotated[
-    int | None, typer.Option("--branch", help="Which participant, as `action show` numbers them.", min=0)
-]
+BranchNumber = Annotated[int | None, typer.Option("--branch", help="The participant's number in `action show`.", min=0)]
 
 _Answer = TypeVar("_Answer")
 
@@ -57,7 +55,7 @@ _LIST_COLUMNS: Final = {
 
 @app.command("list")
 def list_actions(
-    limit: Annotated[int, typer.Option(help="Show so many of the newest.", min=1, max=1_000)] = NEWEST,
+    limit: Annotated[int, typer.Option(help="Maximum number of actions.", min=1, max=1_000)] = NEWEST,
 ) -> None:
     """List the newest actions of the configured coordinators, with the state of each participant.
 
@@ -132,12 +130,12 @@ def reconcile(
     branch: BranchNumber = None,
     gmps: Annotated[
         str | None,
-        typer.Option(help="With --branch: GMPs to send again over. All that connect the chains, if not given."),
+        typer.Option(help="With --branch: GMPs to resend over. By default all that connect the chains."),
     ] = None,
     evidence: Annotated[
         str | None,
         typer.Option(
-            help="With --branch: what shows that the participant's chain agrees with the decision; its hash is kept on chain."
+            help="With --branch: evidence that the participant's chain agrees with the decision; its hash is stored on chain."
         ),
     ] = None,
 ) -> None:

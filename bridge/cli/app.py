@@ -94,7 +94,7 @@ def _missing(name: str, error: ModuleNotFoundError) -> Any:
 app = typer.Typer(
     name="waybill",
     cls=_Commands,
-    help="Send a message over several GMPs, retry it without executing it twice, relay it, and prove what arrived.",
+    help="Send messages over several GMPs, retry them without executing them twice, relay them, and verify what arrived.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -127,7 +127,7 @@ def _options(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: answers, errors and log lines.")] = False,
     signer: Annotated[
         str | None,
-        typer.Option(help="Sign as this account, which the settings name under `accounts`.", metavar="NAME"),
+        typer.Option(help="Sign as this account of the settings' table `accounts`.", metavar="NAME"),
     ] = None,
     key: Annotated[
         str | None,
@@ -140,7 +140,7 @@ def _options(
     safe: Annotated[
         str | None,
         typer.Option(
-            help="Sign nothing: write batches for the Safe at this address, to be imported in its app.",
+            help="Sign nothing, and write batches for the Safe at this address, to be imported in its app.",
             metavar="ADDRESS",
             show_default=False,
         ),

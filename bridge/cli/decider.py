@@ -34,10 +34,10 @@ _GAS: Final = 600_000
 _ROLES: Final = "waybill role show"
 
 Chains = Annotated[
-    str | None, typer.Option("--chains", help="Only on these chains, separated by commas.", show_default=False)
+    str | None, typer.Option("--chains", help="Restrict to these chains, separated by commas.", show_default=False)
 ]
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Send nothing: print each transaction and its gas.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Send nothing, and print each transaction with its gas.")]
 
 Steps = Callable[[ChainDeployment, EvmChain, str], Awaitable[Sequence[Transaction]]]
 """Reads a chain, and gives the calls that an account has to make there. Takes the account last."""
@@ -240,7 +240,7 @@ class _Calls:
             try:
                 await asyncio.gather(*map(work, rows, self.chains))
             except asyncio.CancelledError:
-                again = "type the same command again: what is done already is not done again"
+                again = "run the same command again: it skips what is done"
                 progress("\n".join(["interrupted", *map(_included, rows), again]))
                 raise
         return rows

@@ -28,12 +28,14 @@ def deploy(
     *,
     plan: Annotated[
         Path | None,
-        typer.Option(help="Network file: chains, RPC URLs, GMP contracts, owner. networks/NETWORK.json if not given."),
+        typer.Option(
+            help="Network file with chains, RPC URLs, GMP contracts and owner. By default networks/NETWORK.json."
+        ),
     ] = None,
     replace_adapter: Annotated[
         str | None,
         typer.Option(
-            help="GMPs, separated by commas, whose adapter the plan's may replace: first senders are prepared, then it is switched.",
+            help="GMPs, separated by commas, whose adapters are replaced by the plan's. Prepares the senders first, then switches.",
             metavar="GMP",
             show_default=False,
         ),
@@ -42,14 +44,14 @@ def deploy(
         bool,
         typer.Option(
             "--abandon-open",
-            help="With --replace-adapter: switch although deliveries to the former adapter are under way, which are refused then.",
+            help="With --replace-adapter: switch although deliveries to the old adapter are under way. They will be refused.",
         ),
     ] = False,
     accept_single_verifier: Annotated[
-        bool, typer.Option(help="Deploy although a GMP may believe a single verifier on some chain.")
+        bool, typer.Option(help="Deploy although a GMP relies on a single verifier on some chain.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Send nothing: print each transaction, its gas and what it would cost.")
+        bool, typer.Option("--dry-run", help="Send nothing, and print each transaction with its gas and cost.")
     ] = False,
 ) -> None:
     """Deploy what the network file describes to every chain, and write the deployments file.
@@ -94,7 +96,7 @@ def deploy(
         )
         batches = _run(by_safe, path)
         if isinstance(batches, list):
-            print_batches(batches, then="type the same command again")
+            print_batches(batches, then="run the same command again")
             return
         done = batches
     else:
@@ -136,7 +138,7 @@ def _run(work: Coroutine[Any, Any, T], plan: Path) -> T:
     except (TransientError, RpcError) as error:
         raise CliError(
             str(error),
-            next_step=f"correct that chain's rpcUrls in {plan}, or the variables it names, and type the same command again",
+            next_step=f"correct that chain's rpcUrls in {plan}, or the variables it names, and run the same command again",
         ) from error
 
 

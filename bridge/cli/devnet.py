@@ -25,7 +25,7 @@ FIRST_PORT = 8545
 
 @app.command()
 def up(
-    chains: Annotated[int, typer.Option(help="How many chains.", min=2, max=8)] = 2,
+    chains: Annotated[int, typer.Option(help="Number of chains.", min=2, max=8)] = 2,
     block_time: Annotated[
         int, typer.Option(help="Seconds between blocks; 0 makes a block for each transaction.", min=0)
     ] = 1,

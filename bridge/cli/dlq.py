@@ -57,7 +57,7 @@ from bridge.service.settings import Settings
 from bridge.store import open_store
 from bridge.store.dead_letters import DeadLetterLog
 
-app = typer.Typer(help="Look at dead letters, decide about them, verify them.", no_args_is_help=True)
+app = typer.Typer(help="Show dead letters, decide about them, and verify their log.", no_args_is_help=True)
 
 Letter = Annotated[
     str, typer.Argument(help="The letter's id (MESSAGE/GMP/ATTEMPT), or its message's or action's id.", metavar="ID")
@@ -96,8 +96,8 @@ _LETTER_COLUMNS: Final = {
 
 @app.command("list")
 def list_letters(
-    status: Annotated[str | None, typer.Option(help="Only those in this state, such as PENDING_REVIEW.")] = None,
-    limit: Annotated[int, typer.Option(help="At most so many.", min=1, max=10_000)] = 50,
+    status: Annotated[str | None, typer.Option(help="Show only letters in this state, such as PENDING_REVIEW.")] = None,
+    limit: Annotated[int, typer.Option(help="Maximum number of rows.", min=1, max=10_000)] = 50,
 ) -> None:
     """List dead letters, the newest first.
 
@@ -133,7 +133,9 @@ def decide(
     *,
     rationale: Annotated[
         str | None,
-        typer.Option("--rationale", help="Why; signed with the decision and kept for ever.", show_default=False),
+        typer.Option(
+            "--rationale", help="The reason, signed with the decision and kept permanently.", show_default=False
+        ),
     ] = None,
     sender: Annotated[
         str | None,
@@ -149,7 +151,9 @@ def decide(
     ] = None,
     call: Annotated[
         bool,
-        typer.Option("--call", help="For `retry`: only print the transaction that a contract, as sender, has to make."),
+        typer.Option(
+            "--call", help="For `retry`: print the transaction for a contract that is the sender, and do nothing else."
+        ),
     ] = False,
     maker: Annotated[
         str | None,
@@ -161,12 +165,15 @@ def decide(
     ] = None,
     draft: Annotated[
         Path | None,
-        typer.Option(help="File that --maker writes, and --signature reads. stdout if not given.", show_default=False),
+        typer.Option(
+            help="File that --maker writes and --signature reads. By default --maker writes to stdout.",
+            show_default=False,
+        ),
     ] = None,
     signature: Annotated[
         str | None,
         typer.Option(
-            help="What the maker signed, to be recorded with its --draft; 0x if a contract approved it on its chain.",
+            help="The maker's signature of --draft, to be recorded; 0x if a contract approved it on its chain.",
             show_default=False,
         ),
     ] = None,
@@ -208,7 +215,7 @@ def decide(
 
 @app.command()
 def verify(
-    head: Annotated[str | None, typer.Option(help="Hash of a record noted earlier, which must still be there.")] = None,
+    head: Annotated[str | None, typer.Option(help="Hash of an earlier record that the log must still contain.")] = None,
 ) -> None:
     """Check that no record was changed, removed or forged. Exits with status 1 if one was.
 
@@ -231,9 +238,9 @@ def verify(
 @app.command()
 def export(
     *,
-    to: Annotated[Path | None, typer.Option("--to", help="File to write; stdout if not given.")] = None,
+    to: Annotated[Path | None, typer.Option("--to", help="File to write. By default stdout.")] = None,
     archive: Annotated[
-        bool, typer.Option("--archive", help="Then take documents out of decided letters whose retention is over.")
+        bool, typer.Option("--archive", help="Then remove the documents of decided letters whose retention is over.")
     ] = False,
 ) -> None:
     """Write every record, decisions included, as one JSON object per line.
@@ -419,6 +426,6 @@ _FAILURE_COLUMNS: Final = {
     "failedAt": "at",
     "errorCode": "error",
     "disposition": "disposition",
-    "errorMessage": "what it said",
+    "errorMessage": "message",
 }
 _HISTORY_COLUMNS: Final = {"sequence": "record", "at": "at", "kind": "what", "happened": "why"}

@@ -27,8 +27,8 @@ from bridge.settings import SettingsError
 from indexer.model.errors import IndexerError, QueryError
 
 _READ_HELP: Final = "add --help to see what the command takes"
-_AGAIN: Final = "put that right, and type the same command again: what is done stays"
-_MEND_PLAN: Final = "correct the network file, or the variables it names, and type the same command again"
+_AGAIN: Final = "fix the cause, and run the same command again: it continues"
+_MEND_PLAN: Final = "correct the network file, or the variables it names, and run the same command again"
 
 # The first class that fits decides, so subclasses stand before their bases.
 _ENDS: Final[tuple[tuple[type[Exception], ExitCode, str | None], ...]] = (

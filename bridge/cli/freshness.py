@@ -50,7 +50,7 @@ class Freshness:
 
     def draw(self, console: Console) -> None:
         """Prints the first line of every answer."""
-        verdict = "BEHIND, so what follows may be old or lack something" if self.behind else "up to date"
+        verdict = "BEHIND, so this answer may be outdated or incomplete" if self.behind else "up to date"
         line = f"index  {verdict}: {'; '.join(chain.text for chain in self.chains)}"
         console.print(line, markup=False, style="bold" if self.behind else None)
 

@@ -20,7 +20,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.ports import read_view
 from bridge.protocol.times import iso
 
-app = typer.Typer(help="Pause a GMP by hand, end its pause, and take trust from it.", no_args_is_help=True)
+app = typer.Typer(help="Pause, resume and revoke a GMP on the routers, and set floors.", no_args_is_help=True)
 
 GmpName = Annotated[str, typer.Argument(help="The GMP, such as axelar.", metavar="GMP")]
 
@@ -31,7 +31,7 @@ def pause(
     *,
     chains: Chains = None,
     hours: Annotated[
-        float, typer.Option("--for", help="Hours; the router allows 168 at most, and a tripwire 6.", min=0.01)
+        float, typer.Option("--for", help="Hours; the router allows up to 168, and 6 to a tripwire.", min=0.01)
     ] = 6,
     dry_run: DryRun = False,
 ) -> None:
@@ -108,8 +108,12 @@ def revoke(
 @app.command()
 def floor(
     source: Annotated[str, typer.Argument(help="The lane's source: its name or id.", metavar="SOURCE")],
-    destination: Annotated[str, typer.Argument(help="Its destination, whose router is told.", metavar="DESTINATION")],
-    gmps: Annotated[int, typer.Argument(help="How many GMPs have to deliver at least.", min=1, max=16, metavar="GMPS")],
+    destination: Annotated[
+        str, typer.Argument(help="The lane's destination, whose router sets the floor.", metavar="DESTINATION")
+    ],
+    gmps: Annotated[
+        int, typer.Argument(help="Minimum number of GMPs that must deliver.", min=1, max=16, metavar="GMPS")
+    ],
     *,
     dry_run: DryRun = False,
 ) -> None:

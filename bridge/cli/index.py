@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 
-app = typer.Typer(help="Index the routers' events, and see what they add up to.", no_args_is_help=True)
+app = typer.Typer(help="Run the index, and query it.", no_args_is_help=True)
 
 StallAfter = Annotated[
     int | None,
@@ -44,7 +44,7 @@ StallAfter = Annotated[
 
 def run(
     *,
-    once: Annotated[bool, typer.Option("--once", help="Catch up with the chains, then stop.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Catch up with the chains, then exit.")] = False,
     stall_after: StallAfter = None,
     master: options.SparkMaster = None,
 ) -> None:
@@ -87,7 +87,7 @@ def backfill(
 
 def refresh(
     *,
-    full: Annotated[bool, typer.Option("--full", help="Compute every row again from the raw logs.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Recompute every row from the raw logs.")] = False,
     master: options.SparkMaster = None,
 ) -> None:
     """Update the silver and gold tables from the lake's raw logs.
@@ -180,7 +180,7 @@ def divergences(
 
 def _draw_divergences(console: Console, value: list[dict[str, Any]], source: str) -> None:
     if not value:
-        console.print("no divergence: nothing contradicts, as far as the index has read")
+        console.print("no divergence: the index has found no contradictions")
     for item in value:
         where = item["messageId"] or "the lane as a whole"
         console.print(escaped(f"{item['severity'].upper()} {item['kind']}  {where}"), style="bold")
@@ -193,8 +193,10 @@ def _draw_divergences(console: Console, value: list[dict[str, Any]], source: str
 def sql(
     query: Annotated[str, typer.Argument(help="One SELECT of DuckDB's SQL.", metavar="QUERY")],
     *,
-    rows: Annotated[int, typer.Option("--rows", min=1, max=1_000_000, help="Rows to answer at most.")] = 1_000,
-    timeout: Annotated[float, typer.Option("--timeout", min=0.1, max=3_600, help="Seconds it may take.")] = 30,
+    rows: Annotated[int, typer.Option("--rows", min=1, max=1_000_000, help="Maximum number of rows.")] = 1_000,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.1, max=3_600, help="Maximum number of seconds for the query.")
+    ] = 30,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
     """Query the lake's tables with SQL. Queries are read-only, without access to files, network or extensions.

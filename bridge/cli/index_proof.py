@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def verify(
     *,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Put what is read again from the chains into the index.")
+        bool, typer.Option("--repair", help="Correct the index with the blocks that are read again.")
     ] = False,
     max_behind: options.MaxBehind = None,
 ) -> None:

@@ -14,19 +14,21 @@ from bridge.cli.workspace import Workspace
 from bridge.protocol.lanes import Lane, LaneState
 from bridge.queries.lanes import LaneHaltedError, change_lane, lane_change_value
 
-app = typer.Typer(help="Hold a lane's deliveries back, and let them go on.", no_args_is_help=True)
+app = typer.Typer(help="Pause and resume deliveries on a lane.", no_args_is_help=True)
 
-_SOURCE = "Name or id of the chain that messages come from."
-_DESTINATION = "Name or id of the chain that they go to."
+_SOURCE = "The source chain: its name or id."
+_DESTINATION = "The destination chain: its name or id."
 Source = Annotated[str, typer.Argument(help=_SOURCE)]
 Destination = Annotated[str, typer.Argument(help=_DESTINATION)]
-By = Annotated[str | None, typer.Option("--by", help="Who decided it; your login by default.", show_default=False)]
+By = Annotated[
+    str | None, typer.Option("--by", help="The author of the change; your login by default.", show_default=False)
+]
 
 
 @app.command("list")
 def list_lanes(
     *,
-    history: Annotated[bool, typer.Option("--history", help="Every change ever made, oldest first.")] = False,
+    history: Annotated[bool, typer.Option("--history", help="Show all changes, oldest first.")] = False,
 ) -> None:
     """List the lanes that are paused or halted, with reason and author.
 
@@ -47,7 +49,7 @@ def pause(
     source: Source,
     destination: Destination,
     *,
-    reason: Annotated[str, typer.Option("--reason", help="Why; kept for ever.")],
+    reason: Annotated[str, typer.Option("--reason", help="The reason, kept permanently.")],
     by: By = None,
 ) -> None:
     """Pause a lane's deliveries until it is resumed, also across restarts.
@@ -64,14 +66,10 @@ def resume(
     source: Annotated[str | None, typer.Argument(help=_SOURCE, show_default=False)] = None,
     destination: Annotated[str | None, typer.Argument(help=_DESTINATION, show_default=False)] = None,
     *,
-    reason: Annotated[
-        str, typer.Option("--reason", help="The repair that was made; kept for ever.")
-    ] = "resumed by hand",
+    reason: Annotated[str, typer.Option("--reason", help="The fix, kept permanently.")] = "resumed by hand",
     streams: Annotated[
         bool,
-        typer.Option(
-            "--streams", help="Publish to Apache Kafka again after a halt. Records wait meanwhile; none is lost."
-        ),
+        typer.Option("--streams", help="Resume publishing to Apache Kafka after a halt. No record is lost meanwhile."),
     ] = False,
     by: By = None,
 ) -> None:
@@ -117,5 +115,5 @@ def _bring_into(ends: tuple[str, str], state: LaneState, reason: str, by: str | 
         except LaneHaltedError as error:
             raise CliError(str(error), next_step="waybill lane list") from error
     value = {**lane_change_value(change, deployment), "changed": changed}
-    text = f"{value['lane']} is {state}" + ("" if changed else ", as it was")
+    text = f"{value['lane']} is {state}" + ("" if changed else " already")
     result(value, render=lambda console: console.print(text))

@@ -51,7 +51,7 @@ _GMP_COLUMNS = {
     "lastError": "last error",
 }
 
-app = typer.Typer(help="Find messages, understand them, help them along.", no_args_is_help=True)
+app = typer.Typer(help="Find messages, explain their state, and resolve stuck ones.", no_args_is_help=True)
 
 
 class Where(StrEnum):
@@ -67,8 +67,8 @@ _LOOK_SECONDS = 1.0
 
 @app.command("list")
 def list_messages(
-    status: Annotated[str | None, typer.Option(help="Only those in this state, such as STALLED.")] = None,
-    limit: Annotated[int, typer.Option(help="At most so many.", min=1, max=10_000)] = 20,
+    status: Annotated[str | None, typer.Option(help="Show only messages in this state, such as STALLED.")] = None,
+    limit: Annotated[int, typer.Option(help="Maximum number of rows.", min=1, max=10_000)] = 20,
     max_behind: options.MaxBehind = None,
 ) -> None:
     """List messages, newest first, as the index knows them. Exits with status 5 if the index is behind.
@@ -82,7 +82,7 @@ def list_messages(
         found = index.messages(status=chosen, limit=limit)
         fresh = freshness(workspace, index, max_behind)
     value = [record_value(record, deployment) for record in found]
-    shown = rows_table(value, _COLUMNS) if value else "no messages, as far as the index has read"
+    shown = rows_table(value, _COLUMNS) if value else "the index has no such messages"
     fresh.answer({"messages": value}, render=lambda console: console.print(shown))
 
 
@@ -105,12 +105,10 @@ def retry(
     *,
     gmps: Annotated[
         str | None,
-        typer.Option(
-            help="GMPs to retry over. If not given, those that have not tried yet, else those that have not delivered."
-        ),
+        typer.Option(help="GMPs to retry over. By default those not tried yet, else those that have not delivered."),
     ] = None,
     even_if_ended: Annotated[
-        bool, typer.Option("--even-if-ended", help="Retry though the destination says that the message has ended.")
+        bool, typer.Option("--even-if-ended", help="Retry although the message has ended on its destination.")
     ] = False,
 ) -> None:
     """Retry a message over other GMPs, as its sender or as the retrier that its sender appointed.
@@ -128,7 +126,7 @@ def retry(
         sent = await client.retry(found.message, named or _choose(found), even_if_ended=even_if_ended)
         return {"attempt": sent.attempt, **sent_value(sent)}
 
-    _act_on(message, act, "another attempt is on its way over", where=Where.SOURCE)
+    _act_on(message, act, "retry sent over", where=Where.SOURCE)
 
 
 def _reconcile(message_id: bytes) -> bool:
@@ -167,7 +165,7 @@ def execute(message: options.MessageId) -> None:
 
     async def act(client: Client, found: Found) -> Mapping[str, Any]:
         if (await client.progress(found.message)).executed:
-            progress("nothing to do: the message has been executed")
+            progress("nothing to do: the message was executed")
             return {"executed": True, "transaction": None}
         return {"executed": True, "transaction": (await client.execute(found.message))["transactionHash"]}
 
@@ -191,7 +189,7 @@ def fund(message: options.MessageId) -> None:
 def cancel(
     message: options.MessageId,
     gmps: Annotated[
-        str | None, typer.Option(help="GMPs for the cancellation. Those that took the message, if not given.")
+        str | None, typer.Option(help="GMPs for the cancellation. By default those that carry the message.")
     ] = None,
 ) -> None:
     """Ask the destination never to execute a message, as its sender.
@@ -210,14 +208,14 @@ def cancel(
             )
         return await cancelled(client, found)
 
-    _act_on(message, act, "its cancellation is on its way over", where=Where.SOURCE)
+    _act_on(message, act, "cancellation sent over", where=Where.SOURCE)
 
 
 @app.command()
 def report(
     message: options.MessageId,
     gmps: Annotated[
-        str | None, typer.Option(help="GMPs for the report. Those that took the message, if not given.")
+        str | None, typer.Option(help="GMPs for the report. By default those that carry the message.")
     ] = None,
 ) -> None:
     """Report to the source how a message ended, so that contracts there can react. Open to anyone.
@@ -225,7 +223,7 @@ def report(
     Example: waybill message report 0x…
     """
     act = _sent_about(gmps, "report", Client.report)
-    _act_on(message, act, "its report is on its way over", where=Where.DESTINATION)
+    _act_on(message, act, "report sent over", where=Where.DESTINATION)
 
 
 def _sent_about(
@@ -258,7 +256,7 @@ def expire(message: options.MessageId) -> None:
 def watch(
     message: options.MessageId,
     *,
-    timeout: Annotated[float, typer.Option(help="Seconds to watch at most.", min=0)] = 3_600.0,
+    timeout: Annotated[float, typer.Option(help="Maximum number of seconds to watch.", min=0)] = 3_600.0,
 ) -> None:
     """Print each state change of a message until it ends or diverges. Exits with status 4 after --timeout seconds.
 
@@ -286,7 +284,7 @@ async def _watch(workspace: Workspace, message_id: bytes, timeout: float) -> Exp
         except TransientError as error:
             problem = str(error)
         if problem:
-            progress(f"can't look now, and goes on: {problem}")
+            progress(f"the message can't be looked up now, will try again: {problem}")
         else:
             explanation, status = found.explanation, found.explanation.status
             seen = (status, *((one.gmp, one.stage, one.attempts) for one in explanation.gmps))
@@ -313,7 +311,7 @@ def _those_that_took(found: Found) -> tuple[Gmp, ...]:
     seen = {progress.gmp for progress in found.explanation.gmps}
     took = [gmp for gmp in Gmp if gmp in seen]
     if not took:
-        raise CliError("neither relayer nor index knows which GMPs took it", next_step="name some with --gmps")
+        raise CliError("neither relayer nor index knows which GMPs carry it", next_step="name some with --gmps")
     return tuple(took)
 
 
@@ -354,7 +352,9 @@ def _act_on(
             ends = {Where.SOURCE: found.message.source_chain, Where.DESTINATION: found.message.destination_chain}
             if ends[where] not in found.answering:
                 name = found.deployment.chain(ends[where]).name
-                raise CliError(f"{name} does not answer, and this is a transaction there", next_step="waybill status")
+                raise CliError(
+                    f"{name} does not answer, and this operation sends a transaction there", next_step="waybill status"
+                )
             for line in found.explanation.unknown:
                 progress(line)
             answering = {chain: chains[chain] for chain in found.answering}

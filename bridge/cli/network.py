@@ -15,7 +15,7 @@ from bridge.deploy.addresses import address_table, create_plan, defaults
 from bridge.protocol.environment import unset_placeholders
 from bridge.protocol.gmps import Gmp
 
-app = typer.Typer(no_args_is_help=True, help="Write the file of a network of public chains.")
+app = typer.Typer(no_args_is_help=True, help="Write the network file for public chains.")
 
 _ALL = ",".join(gmp.label for gmp in Gmp)
 

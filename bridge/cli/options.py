@@ -29,7 +29,7 @@ Commit = Annotated[
     CommitStrategy | None,
     typer.Option(
         "--commit",
-        help="When deliveries are committed, by default batch. "
+        help="When deliveries are committed; by default batch. "
         + " ".join(f"`{strategy}`: {promise}." for strategy, promise in GUARANTEES.items()),
         show_default=False,
     ),
@@ -40,7 +40,7 @@ SparkMaster = Annotated[
     typer.Option(
         "--master",
         envvar="WAYBILL_SPARK_MASTER",
-        help="Where Spark works, such as spark://HOST:7077. By default on this machine.",
+        help="URL of the Spark master, such as spark://HOST:7077. By default Spark runs on this machine.",
         show_default=False,
     ),
 ]
@@ -49,7 +49,7 @@ Http = Annotated[
     str | None,
     typer.Option(
         "--http",
-        help="Serve /metrics and /healthz at HOST:PORT; port 0 takes a free one. Else WAYBILL_HTTP.",
+        help="Serve /metrics and /healthz at HOST:PORT; port 0 picks a free port. Defaults to WAYBILL_HTTP.",
         show_default=False,
     ),
 ]

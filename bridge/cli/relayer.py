@@ -21,14 +21,16 @@ from bridge.store import open_store
 
 _log = structlog.get_logger(__name__)
 
-app = typer.Typer(help="Carry messages from chain to chain.", no_args_is_help=True)
+app = typer.Typer(help="Run the relayer.", no_args_is_help=True)
 
 OnlyGmps = Annotated[
     str | None, typer.Option("--gmp", help="Deliver over these GMPs only, separated by commas.", show_default=False)
 ]
 PausedGmps = Annotated[
     str | None,
-    typer.Option("--pause-gmp", help="Do not deliver over these for now; their messages wait.", show_default=False),
+    typer.Option(
+        "--pause-gmp", help="Keep the messages of these GMPs waiting, separated by commas.", show_default=False
+    ),
 ]
 
 
@@ -42,7 +44,7 @@ def run(
     unsafe: Annotated[bool, typer.Option("--unsafe", help="Allow --commit auto.")] = False,
     new_store: Annotated[
         bool,
-        typer.Option("--new-store", help="Make the store that --store or the settings name, if it does not exist yet."),
+        typer.Option("--new-store", help="Create the store that --store or the settings name, if it does not exist."),
     ] = False,
     http: options.Http = None,
 ) -> None:

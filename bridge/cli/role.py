@@ -23,7 +23,7 @@ from bridge.service.connections import connected, newest_blocks
 from bridge.service.settings import Settings
 from bridge.settings import ANY
 
-app = typer.Typer(help="See who may decide about a network, and hand that over.", no_args_is_help=True)
+app = typer.Typer(help="Show and assign the roles on routers, and transfer ownership.", no_args_is_help=True)
 
 _BY_OTHERS: Final = ("role retrier", "role accept")  # a sender names its retrier, and the next owner accepts
 _NOBODY: Final = "0x" + "00" * 20
@@ -71,7 +71,7 @@ def show(
     senders: Annotated[
         str | None,
         typer.Option(
-            help="Show these senders' retriers too, separated by commas; those in the setting retry_for are shown anyway.",
+            help="Also show the retriers of these senders, separated by commas. Senders in the setting retry_for are always shown.",
             show_default=False,
         ),
     ] = None,
@@ -262,7 +262,7 @@ def _account(text: str) -> str:
     except AddressError as error:
         raise UsageError(f"an account, or `nobody`: {error}") from error
     if int(account, 16) == 0:
-        raise UsageError(f"{text!r} is not an account; `nobody` leaves the role to nobody")
+        raise UsageError(f"{text!r} is not an account; `nobody` clears the role")
     return account
 
 

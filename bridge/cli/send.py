@@ -31,26 +31,29 @@ def send(
     destination: Annotated[str, typer.Option("--to", help="Destination chain: its name or id.")] = "beta",
     payload: Annotated[str, typer.Option(help="The recipient's data: text, or 0x and hex digits.")],
     gmps: Annotated[str, typer.Option(help="GMPs to send over, separated by commas.")] = "hyperlane",
-    quorum: Annotated[int | None, typer.Option(help="How many of them must deliver. All, if not given.")] = None,
+    quorum: Annotated[int | None, typer.Option(help="The number of GMPs that must deliver. By default all.")] = None,
     recipient: Annotated[
-        str | None, typer.Option(help="Contract that receives it. The example inbox, if not given.")
+        str | None, typer.Option(help="The contract that receives the message. By default the example inbox.")
     ] = None,
     gas_limit: Annotated[
-        int, typer.Option(help="Least gas for the recipient's call.", min=1, max=MAX_GAS_LIMIT)
+        int, typer.Option(help="Minimum gas for the recipient's call.", min=1, max=MAX_GAS_LIMIT)
     ] = 200_000,
     ttl: Annotated[
-        int | None, typer.Option(help="Seconds until it expires; 0 = never. What its kind needs, if not given.", min=0)
+        int | None, typer.Option(help="Time to live in seconds; 0 never expires. By default that of its kind.", min=0)
     ] = None,
     kind: Annotated[str, typer.Option(help="Kind of the message, such as plain, state_sync or query.")] = "plain",
     max_gas: Annotated[
-        int, typer.Option(help="Gas that your relayer gives a transaction at most; what needs more is not sent.", min=1)
+        int,
+        typer.Option(
+            help="Maximum gas that your relayer spends on a transaction. Messages that need more are rejected.", min=1
+        ),
     ] = MOST_GAS,
-    retriable: Annotated[bool, typer.Option(help="Whether it may be retried over other GMPs.")] = True,
+    retriable: Annotated[bool, typer.Option(help="Allow retries over other GMPs.")] = True,
     anyway: Annotated[
-        bool, typer.Option("--anyway", help="Send though nothing would execute the message as things are now.")
+        bool, typer.Option("--anyway", help="Send although the message could not be executed now.")
     ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it is executed.")] = False,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait at most.", min=0)] = 60.0,
+    timeout: Annotated[float, typer.Option(help="Maximum number of seconds to wait.", min=0)] = 60.0,
 ) -> None:
     """Send a message over one or more GMPs.
 

@@ -130,9 +130,9 @@ def _drawn(value: Mapping[str, Any]) -> list[RenderableType]:
     ]
     drawn: list[RenderableType] = [rows_table(rows, columns) for rows, columns in tables if rows]
     if not value["outbox"]:
-        drawn.append("no deliveries: no relayer has run, or nothing was sent")
+        drawn.append("no deliveries: no relayer has run, or no message was sent")
     counts = {
-        "messages": value["messages"] or "none: no index has run, or nothing was sent",
+        "messages": value["messages"] or "none: no index has run, or no message was sent",
         "retries": value["retries"],
     }
     drawn.append(details(counts))

@@ -17,12 +17,12 @@ from bridge.service.relayer_service import SystemClock
 from bridge.store import Copied, back_up, open_store
 from bridge.store import restore as restore_store
 
-app = typer.Typer(help="Copy and restore what the relayer remembers.", no_args_is_help=True)
+app = typer.Typer(help="Back up and restore the relayer's store.", no_args_is_help=True)
 
 
 @app.command()
 def backup(
-    path: Annotated[Path, typer.Argument(help="The file to write; none is overwritten.", metavar="PATH")],
+    path: Annotated[Path, typer.Argument(help="The file to write. It must not exist.", metavar="PATH")],
     store: options.StoreUrl = None,
 ) -> None:
     """Write a consistent backup of the relayer's store while relayers are running.
@@ -40,7 +40,7 @@ def backup(
 def restore(
     path: Annotated[Path, typer.Argument(help="A backup.", metavar="PATH")],
     *,
-    replace: Annotated[bool, typer.Option("--replace", help="Give up what the store holds.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Overwrite the store.")] = False,
     store: options.StoreUrl = None,
 ) -> None:
     """Restore a backup, and mark the nonces that were used since. No relayer may be running.

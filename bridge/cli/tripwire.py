@@ -14,13 +14,13 @@ from bridge.cli.workspace import Workspace
 
 _log = structlog.get_logger(__name__)
 
-app = typer.Typer(help="Pause a GMP that lies.", no_args_is_help=True)
+app = typer.Typer(help="Pause GMPs that deliver forged messages.", no_args_is_help=True)
 
 
 @app.command()
 def run(
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Log accusations, and pause nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Log accusations without pausing anything.")] = False,
 ) -> None:
     """Watch the index's divergences, and pause a GMP with a proven forged receipt, until Ctrl-C.
 

@@ -12,10 +12,12 @@ _REQUESTS_PER_MINUTE = 600
 
 _Http = Annotated[
     str,
-    typer.Option("--http", envvar="WAYBILL_WEB_HTTP", help="Where to serve: HOST:PORT; port 0 takes a free one."),
+    typer.Option(
+        "--http", envvar="WAYBILL_WEB_HTTP", help="The address to serve at, HOST:PORT. Port 0 picks a free port."
+    ),
 ]
 _ReadOnly = Annotated[
-    bool, typer.Option("--read-only", help="Offer nothing that changes state, not even through visitors' wallets.")
+    bool, typer.Option("--read-only", help="Offer no state changes, not even through visitors' wallets.")
 ]
 _PublicRpc = Annotated[
     list[str] | None,

@@ -60,7 +60,7 @@ class IndexLag:
         if self.record is None:
             return f"{self.name}: not read yet"
         if self.blocks is None:
-            distance = f"its head is not known, the chain does not answer; {self.seconds} s old"
+            distance = f"head unknown, the chain does not answer; {self.seconds} s old"
         elif self.blocks:
             distance = f"{self.blocks} blocks ({self.seconds} s) behind"
         else:

@@ -34,7 +34,7 @@ ALPHA_IS_SILENT = (
     "alpha does not answer: whether it would take a retry or a cancellation"
     " is known only as far as relayer and index have seen"
 )
-NOT_THERE = "does not answer, and this is a transaction there"
+NOT_THERE = "does not answer, and this operation sends a transaction there"
 
 
 @contextmanager

@@ -155,7 +155,7 @@ def test_an_index_that_is_behind_says_so_first_and_is_no_verdict(
     behind = waybill(*command)
     assert behind.code == 5
     first = behind.out.splitlines()[0]
-    assert first.startswith("index  BEHIND, so what follows may be old or lack something: alpha: block 1 of")
+    assert first.startswith("index  BEHIND, so this answer may be outdated or incomplete: alpha: block 1 of")
     assert "at the head; beta: block 1 of 1970-01-12 13:46:41 UTC, 1045 blocks (1045 s) behind" in first
     assert "the index is behind: beta: block 1" in behind.err
     value = json.loads(waybill(*command, "--json").out)["index"]
@@ -183,7 +183,7 @@ def test_how_far_behind_a_silent_chain_is_goes_by_the_clock(network: Network, wa
     network.servers[1].server_close()
     ended = waybill("message", "list")
     assert ended.code == 5
-    assert "its head is not known, the chain does not answer" in ended.out.splitlines()[0]
+    assert "head unknown, the chain does not answer" in ended.out.splitlines()[0]
 
 
 def test_divergence_fails_with_evidence_severity_and_what_to_do(network: Network, waybill: Command) -> None:
