@@ -53,9 +53,7 @@ def waybill(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     return Command(monkeypatch, capsys)
 
 
-def test_the_actions_of_chains_that_answer_are_listed_and_the_others_are_named(
-    waybill: Command, tmp_path: Path
-) -> None:
+def test_actions_of_answering_chains_are_listed(waybill: Command, tmp_path: Path) -> None:
     with nodes((ALPHA, coordinator), (BETA, away)) as urls:
         write_network(tmp_path, *urls)
         ended = waybill("action", "list", "--json")

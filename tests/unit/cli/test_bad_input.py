@@ -90,9 +90,7 @@ def test_a_network_that_is_not_deployed_says_how_to_deploy_it(waybill: Command) 
         ),
     ],
 )
-def test_a_corrupt_deployments_file_is_refused_with_what_is_wrong(
-    waybill: Command, deployed: Path, text: str, says: str
-) -> None:
+def test_corrupt_deployments_file_is_rejected(waybill: Command, deployed: Path, text: str, says: str) -> None:
     deployed.write_text(text)
     ended = waybill("message", "list")
     assert ended.code == FAILED
@@ -130,7 +128,7 @@ def test_wrong_arguments_are_usage_errors_that_name_the_value(
 
 @pytest.mark.usefixtures("deployed")
 @pytest.mark.parametrize("named", ["pigeon", "axelar", ","])
-def test_a_gmp_that_the_lane_does_not_have_is_answered_with_those_that_it_has(waybill: Command, named: str) -> None:
+def test_unavailable_gmp_is_answered_with_the_lanes_gmps(waybill: Command, named: str) -> None:
     ended = waybill("send", "--payload", "x", "--gmps", named, "--json")
     assert ended.code == USAGE
     assert json.loads(ended.err)["error"]["next"] == "name some of those of alpha → beta: wormhole"

@@ -32,7 +32,7 @@ HEADERS = (
 )  # fmt: skip
 
 
-def test_a_letter_is_shown_with_message_and_headers_while_no_chain_answers(
+def test_letter_is_shown_while_no_chain_answers(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     write_network(tmp_path)
@@ -55,7 +55,7 @@ def test_a_letter_is_shown_with_message_and_headers_while_no_chain_answers(
 
 
 @pytest.mark.long
-def test_a_letter_is_shown_with_its_message_every_failure_and_the_four_answers(
+def test_letter_is_shown_with_failures_and_analysis(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     write_network(tmp_path)
@@ -116,7 +116,7 @@ def test_a_letter_is_shown_with_its_message_every_failure_and_the_four_answers(
 
 
 @pytest.mark.long
-def test_what_was_decided_about_a_letter_is_shown_with_it_and_all_that_happened(
+def test_letter_is_shown_with_decisions_and_history(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     write_network(tmp_path)
@@ -138,7 +138,7 @@ def test_what_was_decided_about_a_letter_is_shown_with_it_and_all_that_happened(
 
 
 @pytest.mark.long
-def test_lanes_have_names_and_nothing_is_suggested_for_a_letter_that_is_closed(
+def test_closed_letter_has_no_suggestion(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     write_network(tmp_path)
@@ -158,7 +158,7 @@ def test_lanes_have_names_and_nothing_is_suggested_for_a_letter_that_is_closed(
     assert (value["next"], value["decisions"]) == ("nothing: it is RECOVERED", [])
 
 
-def test_every_record_is_exported_and_of_what_is_archived_then_the_decision_stays(
+def test_export_archives_documents_and_keeps_decisions(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     write_network(tmp_path)

@@ -48,7 +48,7 @@ def test_a_message_is_looked_up_at_the_endpoints_of_the_settings(
     assert ended.code == 3, ended.err
 
 
-def test_the_endpoints_that_status_asks_are_those_of_the_settings(
+def test_status_asks_the_endpoints_of_the_settings(
     waybill: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with nodes((ALPHA, node()), (BETA, node())) as urls:
@@ -58,9 +58,7 @@ def test_the_endpoints_that_status_asks_are_those_of_the_settings(
     assert [(chain["head"], chain["error"]) for chain in json.loads(ended.out)["chains"]] == [(100, None)] * 2
 
 
-def test_a_backup_is_put_back_only_where_its_nonces_can_be_compared_with_the_chains(
-    waybill: Command, tmp_path: Path
-) -> None:
+def test_restore_requires_chains_to_compare_nonces(waybill: Command, tmp_path: Path) -> None:
     copy, url = tmp_path / "copy.db", f"sqlite:///{tmp_path}/store.db"
     store = open_store(f"sqlite:///{tmp_path}/old.db")
     request = SlotRequest("first", Call(to=ACCOUNT, data=b"", gas=21_000))
@@ -77,7 +75,7 @@ def test_a_backup_is_put_back_only_where_its_nonces_can_be_compared_with_the_cha
     assert (ended.code, json.loads(ended.out)["noncesTaken"]) == (0, 2)
 
 
-def test_a_decision_while_an_endpoint_is_of_another_chain_is_to_be_tried_again(tmp_path: Path) -> None:
+def test_decision_over_a_wrong_endpoint_is_retryable(tmp_path: Path) -> None:
     dead_letters, home = open_dead_letters("sqlite://"), tmp_path / "home"
     store = open_store("sqlite://")
     form = {"eventId": "one", "decision": "REQUEUE", "maker": ACCOUNT, "rationale": "the gateway is back"}

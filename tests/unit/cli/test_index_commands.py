@@ -106,9 +106,7 @@ def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Network
     made.close()
 
 
-def test_verify_prints_what_it_compared_and_succeeds_only_if_all_lanes_are_equal(
-    network: Network, waybill: Command
-) -> None:
+def test_verify_succeeds_only_if_all_lanes_are_equal(network: Network, waybill: Command) -> None:
     network.index(network.beta)
     ended = waybill("index", "verify", "--json")
     assert ended.code == 1
@@ -167,7 +165,7 @@ def test_an_index_that_is_behind_says_so_first_and_is_no_verdict(
     assert waybill(*command, "--max-behind", "1045").code == 0
 
 
-def test_a_contradiction_goes_before_being_behind_and_both_are_said(network: Network, waybill: Command) -> None:
+def test_divergence_precedes_a_stale_index(network: Network, waybill: Command) -> None:
     network.beta.mine(executed(SENT))
     network.index()
     for _ in range(200):
@@ -277,7 +275,7 @@ def test_without_an_index_a_command_says_how_to_make_one(waybill: Command, comma
     assert "waybill index run" in ended.error["next"]
 
 
-def test_starting_the_command_imports_none_of_the_indexs_heavy_libraries() -> None:
+def test_command_starts_without_heavy_libraries() -> None:
     asked = "import sys, bridge.cli.app; print(*{'pyspark', 'pyarrow', 'duckdb', 'deltalake'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""

@@ -95,7 +95,7 @@ def test_everything_that_can_be_set_arrives_where_it_is_used(workspace: Workspac
     assert not unset  # nothing in the section is left out of this test
 
 
-def test_the_endpoints_that_the_settings_name_stand_in_place_of_the_deployments(workspace: Workspace) -> None:
+def test_settings_endpoints_replace_the_deployments(workspace: Workspace) -> None:
     (workspace.root / "waybill.toml").write_text(EVERYTHING)
     urls = {chain.name: chain.rpc_urls for chain in indexed_deployment(workspace).chains}
     assert urls == {"alpha": ("https://one.example", "https://two.example"), "beta": ("http://127.0.0.1:1",)}

@@ -49,7 +49,7 @@ def changed(tmp_path: Path, path: tuple[str | int, ...], value: Any) -> None:
     file.write_text(json.dumps(document))
 
 
-def test_the_table_has_six_mainnets_and_six_testnets_with_four_gmps_each(waybill: Command) -> None:
+def test_registry_has_six_mainnets_and_six_testnets(waybill: Command) -> None:
     chains = json.loads(waybill("network", "create", "--json").out)["chains"].values()
     for testnet in (True, False):
         assert sum(chain["testnet"] is testnet and len(chain["gmps"]) >= 4 for chain in chains) >= 6
@@ -67,7 +67,7 @@ def test_the_table_has_six_mainnets_and_six_testnets_with_four_gmps_each(waybill
         (("create", "x", *TWO, "--gmps", "axelar"), "share axelar, but 2 GMPs must agree"),
     ],
 )
-def test_what_can_not_be_a_network_is_refused_and_nothing_is_written(
+def test_invalid_network_is_rejected_and_not_written(
     waybill: Command, tmp_path: Path, arguments: tuple[str, ...], complaint: str
 ) -> None:
     ended = waybill("network", *arguments, "--json")
@@ -83,7 +83,7 @@ def test_a_file_that_is_there_is_not_written_over(waybill: Command, tmp_path: Pa
     assert (ended.code, (tmp_path / "networks" / "testnet.json").read_text()) == (1, before)
 
 
-def test_every_placeholder_is_named_by_create_and_refused_by_deploy(waybill: Command) -> None:
+def test_placeholders_are_listed_and_rejected_by_deploy(waybill: Command) -> None:
     created = json.loads(waybill("network", "create", "testnet", *TWO, "--json").out)
     assert "owner: ${OWNER}" in created["unset"]
     assert "chains.sepolia.rpcUrls.0: ${SEPOLIA_RPC_1}" in created["unset"]
@@ -106,9 +106,7 @@ def test_a_chain_that_a_registry_lacks_is_said_with_the_registry(waybill: Comman
     assert any(line.startswith("hyperlane: the Mailbox's default ISM") for line in created["defaults"])
 
 
-def test_mainnets_with_two_common_dvns_need_nothing_but_accounts_urls_and_ramps(
-    waybill: Command, tmp_path: Path
-) -> None:
+def test_mainnet_plan_leaves_accounts_urls_and_ramps_open(waybill: Command, tmp_path: Path) -> None:
     created = json.loads(waybill("network", "create", "main", "--chains", "ethereum,base,arbitrum", "--json").out)
     assert not [line for line in created["unset"] if "LAYERZERO" in line]
     chains = json.loads((tmp_path / "networks" / "main.json").read_text())["chains"]
@@ -119,7 +117,7 @@ def test_mainnets_with_two_common_dvns_need_nothing_but_accounts_urls_and_ramps(
 
 
 @pytest.mark.usefixtures("accounts")
-def test_a_file_whose_variables_are_set_is_a_plan_that_keeps_urls_secret(waybill: Command, tmp_path: Path) -> None:
+def test_plan_with_variables_keeps_urls_secret(waybill: Command, tmp_path: Path) -> None:
     waybill("network", "create", "testnet", *WITHOUT_GAPS)
     plan = NetworkPlan.read(tmp_path / "networks" / "testnet.json")
     assert plan.chains[0].rpc_urls[0] == "${SEPOLIA_RPC_1}"
@@ -152,7 +150,7 @@ def test_a_file_whose_variables_are_set_is_a_plan_that_keeps_urls_secret(waybill
     ],
     ids=lambda value: ".".join(map(str, value)) if isinstance(value, tuple) else None,
 )
-def test_a_public_plan_that_leaves_a_decision_open_is_refused_before_any_chain_is_asked(
+def test_incomplete_public_plan_is_rejected_offline(
     waybill: Command,
     tmp_path: Path,
     path: tuple[str | int, ...],
@@ -208,9 +206,7 @@ def test_dvns_that_could_never_verify_are_refused(
 
 
 @pytest.mark.usefixtures("accounts")
-def test_the_commands_of_the_documentation_write_a_plan_that_leaves_nothing_open(
-    waybill: Command, tmp_path: Path
-) -> None:
+def test_documented_commands_write_a_complete_plan(waybill: Command, tmp_path: Path) -> None:
     page, _, _ = (ROOT / "docs" / "testnet.md").read_text().partition("2. Decide")
     lines = [line.split() for line in page.splitlines() if line.strip().startswith("waybill ")]
     assert [line[2] for line in lines] == ["create", "create"]

@@ -50,15 +50,13 @@ def start(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], t
 
 
 @pytest.mark.parametrize("strategy", [None, *CommitStrategy])
-def test_a_flag_chooses_when_deliveries_are_committed_and_batch_is_the_default(
-    start: Start, strategy: CommitStrategy | None
-) -> None:
+def test_commit_strategy_flag_defaults_to_batch(start: Start, strategy: CommitStrategy | None) -> None:
     flags = () if strategy is None else ("--commit", strategy.value, "--unsafe")
     commits = start("", *flags).relayer.deliveries[BETA]._commits._settings
     assert commits.commit is (strategy or CommitStrategy.BATCH)
 
 
-def test_auto_is_refused_at_the_command_unless_it_is_called_unsafe(
+def test_commit_auto_requires_unsafe(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     async def begin(_: RelayerService) -> None:
@@ -74,7 +72,7 @@ def test_auto_is_refused_at_the_command_unless_it_is_called_unsafe(
     assert "add unsafe = true if that is meant" in " ".join(ended.err.split())
 
 
-def test_what_the_file_says_of_retries_letters_leases_and_the_order_reaches_the_deliveries(start: Start) -> None:
+def test_settings_file_reaches_the_deliveries(start: Start) -> None:
     row = "max_retries = 7\nbase = 0.25\ncap = 9\nmultiplier = 3\njitter = 0.2\n"
     text = f'ordering = "block"\nlease = 20\n[policies.plain]\n{row}[dlq]\ntries = 4\n'
     deliveries = start(text).relayer.deliveries[BETA]
@@ -95,7 +93,7 @@ def test_what_the_file_says_of_retries_letters_leases_and_the_order_reaches_the_
         ("high-throughput", CommitStrategy.BATCH, 1_000, DeliveryPolicy(3, 0.1, 30, dead_letter=True)),
     ],
 )
-def test_the_profile_that_the_file_names_is_that_of_the_deliveries(
+def test_profile_of_the_file_reaches_the_deliveries(
     start: Start, profile: str, strategy: CommitStrategy, interval: int, policy: DeliveryPolicy
 ) -> None:
     service = start(f'profile = "{profile}"\n')
@@ -109,7 +107,7 @@ def test_the_profile_that_the_file_names_is_that_of_the_deliveries(
     assert (dead_letters.tries, dead_letters.PAUSE) == (3, 1)
 
 
-def test_a_store_that_takes_no_commit_ends_the_command_with_what_to_do(
+def test_relayer_exits_if_the_store_rejects_commits(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     work = RelayerService.run
@@ -141,18 +139,14 @@ def publisher_of(relayer: RelayerService) -> Publisher:
 
 
 @pytest.mark.parametrize("enabled", [None, True, False])
-def test_a_relayer_with_kafka_puts_the_dead_into_their_topic_unless_that_is_switched_off(
-    start: Start, *, enabled: bool | None
-) -> None:
+def test_dead_letter_topic_can_be_disabled(start: Start, *, enabled: bool | None) -> None:
     queue = "" if enabled is None else f"[kafka.dead_letter_queue]\nenabled = {str(enabled).lower()}\n"
     publisher = publisher_of(start(KAFKA + queue))
     assert publisher._topic._settings.enabled is (enabled is not False)
 
 
 @pytest.mark.parametrize("delivery", [None, *Semantics])
-def test_records_are_published_exactly_once_where_that_is_asked_for_and_nowhere_else(
-    start: Start, delivery: Semantics | None
-) -> None:
+def test_exactly_once_publishing_is_opt_in(start: Start, delivery: Semantics | None) -> None:
     asked = "" if delivery is None else f'delivery = "{delivery.value}"\n'
     assert publisher_of(start(KAFKA + asked))._settings.delivery is (delivery or Semantics.AT_LEAST_ONCE)
 
@@ -182,7 +176,7 @@ _QUEUE = (
     ],
     ids=["the document's", "the file's"],
 )
-def test_the_dead_letter_topic_is_as_the_file_says_or_else_the_document(
+def test_dead_letter_topic_defaults_to_the_document(
     start: Start, said: str, brokers: str, settings: DeadLetterTopicSettings
 ) -> None:
     topic = publisher_of(start(KAFKA + said))._topic

@@ -40,14 +40,12 @@ def ttl_of(waybill: Command, *options: str) -> int:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in Kind if kind < Kind.CANCELLATION], ids=lambda kind: kind.name)
-def test_a_message_lives_as_long_as_its_kind_should_unless_a_ttl_is_given(waybill: Command, kind: Kind) -> None:
+def test_send_ttl_defaults_to_that_of_the_kind(waybill: Command, kind: Kind) -> None:
     assert ttl_of(waybill, "--kind", kind.name.lower()) == TTLS[kind.name]
     assert ttl_of(waybill, "--kind", kind.name.lower(), "--ttl", "900") == 900
 
 
-def test_a_message_to_a_class_of_assets_lives_no_shorter_than_the_class_demands(
-    waybill: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_send_ttl_respects_the_asset_class(waybill: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     heartbeat = ("--kind", "heartbeat", "--ttl", "3")  # the only kind that may be sent though it can't arrive in time
     for chain, ttl in (("beta", 5), ("alpha", 3)):
         classes = {"high-frequency": {"members": {chain: [RECIPIENT]}}}

@@ -53,7 +53,7 @@ def printed(out: str) -> Sequence[dict[str, Any]]:
     return values
 
 
-def test_watch_prints_a_state_once_however_its_reason_counts_down(waybill: Command, answers: list[Any]) -> None:
+def test_watch_prints_each_state_once(waybill: Command, answers: list[Any]) -> None:
     answers += [explained(Status.ROUTED, f"next try in {seconds} s") for seconds in (3, 2, 1)]
     answers.append(explained(Status.EXECUTED, "the recipient accepted it"))
     ended = waybill("message", "watch", ID, "--json")

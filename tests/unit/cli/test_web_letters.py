@@ -31,7 +31,7 @@ TOKEN = "an operator's long token"
         ("127.0.0.1:8080", TOKEN, None, False),
     ],
 )
-def test_letters_are_open_on_this_machine_alone_unless_somebody_is_to_sign_in(
+def test_letters_are_open_on_loopback_without_a_token(
     http: str, token: str | None, proxy: str | None, opened: bool
 ) -> None:
     assert is_open(http, Settings.load(api_token=token), proxy) is opened

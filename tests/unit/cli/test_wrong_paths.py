@@ -90,9 +90,7 @@ def test_a_database_that_is_no_store_is_not_made_one(
 
 
 @pytest.mark.parametrize("kind", ["the index", "other program"])
-def test_neither_a_new_store_nor_a_restored_one_goes_into_another_programs_database(
-    waybill: Command, deployed: Path, kind: str
-) -> None:
+def test_foreign_database_is_never_used_as_a_store(waybill: Command, deployed: Path, kind: str) -> None:
     path, store, copy = deployed / "named.db", f"sqlite:///{deployed}/bridge.db", deployed / "copy.db"
     open_store(store).close()
     back_up(store, copy)

@@ -56,19 +56,19 @@ def test_what_its_owner_vouches_for_needs_no_letter() -> None:
     assert found.agrees
 
 
-def test_what_is_vouched_for_is_over_though_its_chain_never_comes_back() -> None:
+def test_vouched_action_ends_without_its_chain() -> None:
     gone = branch(0, 2, BranchState.RECONCILED, problem="gamma does not answer within 5 s")
     assert action(gone, state=ActionState.COMMITTED).agrees
 
 
-def test_an_action_is_followed_until_each_participant_bears_it_out() -> None:
+def test_action_is_followed_until_participants_confirm() -> None:
     over = {"state": ActionState.COMMITTED}
     assert action(branch(0, 2, APPLIED, participation=participation(APPLIED)), **over).agrees
     assert not action(branch(0, 2, APPLIED, participation=participation(RELEASED)), **over).agrees
     assert not action(branch(0, 2, APPLIED, problem="silent"), **over).agrees
 
 
-def test_a_participant_that_is_silent_after_its_time_gets_a_letter() -> None:
+def test_overdue_participant_gets_a_letter() -> None:
     late = action(branch(0, 2, APPLIED), branch(1, 3, NONE, problem="silent"), state=ActionState.DIVERGED)
     ((about, failure),) = failures_of(late, 1.0)
     assert (about.number, failure.code) == (1, "DIVERGED")
@@ -106,7 +106,7 @@ def test_steps_are_those_that_the_contracts_take() -> None:
     assert due_steps(action(owes, state=ActionState.COMMITTED)) == [], "nobody waits for that answer any more"
 
 
-def test_a_best_effort_part_that_is_applied_and_not_reported_is_offered_a_report_and_no_promise() -> None:
+def test_unreported_best_effort_part_is_offered_a_report() -> None:
     applied = branch(0, 2, NONE, participation=participation(APPLIED))
     found = action(applied, level=Level.BEST_EFFORT, state=ActionState.COMMITTING)
     assert "nobody insists on it" in meaning(found)
@@ -132,7 +132,7 @@ def test_a_best_effort_part_that_is_applied_and_not_reported_is_offered_a_report
         (ActionState.PREPARING, Decision.NONE, PREPARED, False),
     ],
 )
-def test_a_message_of_a_chain_that_is_down_is_retried_only_while_its_answer_is_awaited(
+def test_phase_is_retried_only_while_awaited(
     state: ActionState, decision: Decision, knows: BranchState, *, offered: bool
 ) -> None:
     phase = Phase.PREPARE if decision is Decision.NONE else Phase.COMMIT
@@ -171,7 +171,7 @@ def test_the_examples_changes_are_said_in_words(change: bytes, said: str) -> Non
     assert change_text(BETA, PARTICIPANTS[0].upper().replace("X", "x"), change, with_example()) == said
 
 
-def test_changes_of_unknown_contracts_are_shown_as_bytes_and_calls_with_their_selector() -> None:
+def test_unknown_changes_are_shown_as_bytes_or_calls() -> None:
     network = with_example()
     assert change_text(BETA, PARTICIPANTS[1], freeze(), network) == f"0x{freeze().hex()}"
     assert (
@@ -182,7 +182,7 @@ def test_changes_of_unknown_contracts_are_shown_as_bytes_and_calls_with_their_se
     assert change_text(99, PARTICIPANTS[0], b"\1", network) == "0x01"
 
 
-def test_what_holds_on_a_subject_is_what_the_last_committed_action_made_there() -> None:
+def test_last_committed_action_is_in_force() -> None:
     froze = action(
         branch(0, BETA, APPLIED, participant=PARTICIPANTS[0], change=freeze()), number=1, state=ActionState.COMMITTED
     )

@@ -95,7 +95,7 @@ def seen_by_index(status: Status, *, failure_reason: bytes = b"") -> MessageReco
     return message_record(MESSAGE, status, dispatched=dispatched, failure_reason=failure_reason)
 
 
-def test_a_gmp_that_fails_is_named_with_its_error_and_its_next_try() -> None:
+def test_failing_gmp_is_explained_with_error_and_next_try() -> None:
     found = explained(failing(Gmp.AXELAR, "gateway is down", until=NOW + 12), receipts=frozenset({Gmp.HYPERLANE}))
     assert found.status is Status.RECEIVED
     assert found.reason == ("1 of 2 GMPs have delivered; Axelar failed once (gateway is down), next try in 12 s")
@@ -107,13 +107,13 @@ def test_a_gmp_that_fails_is_named_with_its_error_and_its_next_try() -> None:
     assert (again.failed_tries, again.last_error) == (2, "gateway is down")
 
 
-def test_a_gmp_that_no_relayer_has_seen_is_told_from_one_that_waits() -> None:
+def test_unseen_dispatch_is_told_from_a_pending_one() -> None:
     found = explained(entry(Gmp.HYPERLANE), index=seen_by_index(Status.ROUTED))
     assert "Hyperlane accepted it and did not deliver it yet" in found.reason
     assert "Axelar accepted it, and no relayer has seen that" in found.reason
 
 
-def test_a_message_that_fewer_gmps_carry_than_its_destination_asks_for_needs_another_gmp() -> None:
+def test_message_with_too_few_gmps_needs_another() -> None:
     """With a floor of 2 and a quorum of 1, no waiting helps."""
 
     def said(*gmps: Gmp, retriable: bool = True, usable: frozenset[Gmp] = frozenset(Gmp)) -> Explanation:
@@ -142,7 +142,7 @@ def test_a_message_that_fewer_gmps_carry_than_its_destination_asks_for_needs_ano
     assert "ask for fewer GMPs" in said(Gmp.HYPERLANE, usable=frozenset({Gmp.HYPERLANE})).next_action
 
 
-def test_a_gmp_that_the_settings_leave_out_is_not_said_to_be_delivered_over() -> None:
+def test_excluded_gmp_is_explained() -> None:
     found = explain(
         MESSAGE,
         Kept(entries=[entry(Gmp.HYPERLANE), entry(Gmp.AXELAR)]),
@@ -155,7 +155,7 @@ def test_a_gmp_that_the_settings_leave_out_is_not_said_to_be_delivered_over() ->
     assert "Axelar accepted it, and the relayer's settings leave its delivery to others (`gmps`" in found.reason
 
 
-def test_gmps_of_which_the_same_is_to_be_said_are_named_together_and_an_index_that_is_behind_says_so() -> None:
+def test_gmps_with_one_reason_are_named_together() -> None:
     found = explained(index=seen_by_index(Status.UNKNOWN))
     assert found.reason == (
         "the index is too far behind to tell more; 0 of 2 GMPs have delivered; Hyperlane and Axelar accepted it, and no "
@@ -181,7 +181,7 @@ def test_a_refusal_of_the_recipient_is_decoded() -> None:
     assert f"waybill message execute 0x{MESSAGE.id.hex()}" in found.next_action
 
 
-def test_a_lowered_quorum_or_a_later_receipt_leaves_a_stalled_message_received() -> None:
+def test_reached_quorum_ends_a_stall() -> None:
     stalled = seen_by_index(Status.STALLED)
     assert explained(receipts=frozenset({Gmp.HYPERLANE}), index=stalled).status is Status.STALLED
     enough = frozenset({Gmp.HYPERLANE, Gmp.AXELAR})
@@ -189,7 +189,7 @@ def test_a_lowered_quorum_or_a_later_receipt_leaves_a_stalled_message_received()
     assert explained(receipts=enough, index=stalled).next_action.startswith("execute it, its quorum is reached: ")
 
 
-def test_what_its_source_says_nobody_has_paid_for_is_unfunded_until_a_gmp_has_delivered_it_after_all() -> None:
+def test_message_is_unfunded_until_a_gmp_delivers() -> None:
     def stated(receipts: frozenset[Gmp] = frozenset(), index: MessageRecord | None = None) -> Explanation:
         return explain(MESSAGE, Kept(record=index), receipts=receipts, executed=False, unfunded=True, now=NOW)
 
@@ -250,7 +250,7 @@ def given_up(gmp: Gmp) -> OutboxEntry:
     return claimed.marked_dead(claimed.current_claim, failure)
 
 
-def test_a_message_is_dead_when_none_of_its_deliveries_is_left_and_says_where_to_decide() -> None:
+def test_message_without_open_deliveries_is_dead() -> None:
     both = explained(given_up(Gmp.AXELAR), given_up(Gmp.HYPERLANE), circumstances=Circumstances(has_letter=True))
     assert both.status is Status.DEAD
     assert both.next_action == f"decide about its dead letter: `waybill dlq show 0x{MESSAGE.id.hex()}`"
@@ -261,7 +261,7 @@ def test_a_message_is_dead_when_none_of_its_deliveries_is_left_and_says_where_to
     assert explained(given_up(Gmp.AXELAR), executed=True).status is Status.EXECUTED
 
 
-def test_a_dead_message_about_which_an_operator_has_decided_asks_for_no_other_decision(tmp_path: Path) -> None:
+def test_decided_dead_message_needs_no_decision(tmp_path: Path) -> None:
     name = f"0x{MESSAGE.id.hex()}"
     with closing(DeadLetterLog(f"sqlite:///{tmp_path}/letters.db")) as log:
 
@@ -285,9 +285,7 @@ def test_a_dead_message_about_which_an_operator_has_decided_asks_for_no_other_de
         (100, 1_000, "it took back block 90", "at the head, halted: it took back block 90"),
     ],
 )
-def test_an_index_is_behind_when_its_chain_has_gone_on_for_more_than_a_look(
-    head: int, time: int, halted: str | None, said: str | None
-) -> None:
+def test_index_is_behind_beyond_the_maximum_lag(head: int, time: int, halted: str | None, said: str | None) -> None:
     record = ChainRecord(
         chain_id=1,
         block=100,
@@ -305,7 +303,7 @@ def test_an_index_is_behind_when_its_chain_has_gone_on_for_more_than_a_look(
 
 
 @pytest.mark.parametrize("retried", [False, True])
-def test_a_message_whose_retry_budget_is_spent_is_dead_until_somebody_retries_it(retried: bool) -> None:
+def test_spent_retry_budget_makes_a_message_dead(retried: bool) -> None:
     spent = RetryJob.of(retry_request(sent=MESSAGE), NOW).died("spent: 10", NOW, letter=True)
     entries = [entry(Gmp.HYPERLANE), *([replace(entry(Gmp.AXELAR), attempt_number=1)] if retried else [])]
     told = explain(
@@ -334,15 +332,13 @@ BOTH = frozenset({Gmp.AXELAR, Gmp.WORMHOLE})
         (ExecutionState.SENT, "the relayer is executing it: GmpPaused (next look in 12 s)"),
     ],
 )
-def test_a_message_that_nobody_has_executed_is_not_called_refused_and_says_what_the_relayer_does(
-    state: ExecutionState, said: str
-) -> None:
+def test_unexecuted_message_is_not_called_refused(state: ExecutionState, said: str) -> None:
     execution = replace(EXECUTION, state=state)
     told = explain(MESSAGE, Kept(execution=execution), receipts=BOTH, executed=False, now=NOW)
     assert told.reason == f"Axelar, Wormhole delivered, which is enough, and it has not been executed yet; {said}"
 
 
-def test_a_lane_that_an_operator_paused_is_named_as_what_a_message_waits_for() -> None:
+def test_paused_lane_is_explained() -> None:
     store = memory_store()
     store.observations.record(observed_range(MESSAGE))
     lane = Lane(MESSAGE.source_chain, MESSAGE.destination_chain)
@@ -370,7 +366,7 @@ def test_what_the_relayer_found_refused_is_called_so() -> None:
         "ROLLBACK_INCOMPLETE_REJECT",
     ],
 )
-def test_what_a_guard_rejected_is_explained_with_its_code_and_not_tried_again(code: str) -> None:
+def test_guard_rejection_is_explained_with_its_code(code: str) -> None:
     execution = replace(EXECUTION, state=ExecutionState.REJECTED, outcome=f"{code}: ExecutionReverted(…)")
     told = explain(MESSAGE, Kept(execution=execution), receipts=BOTH, executed=False, now=NOW)
     assert told.status is Status.EXECUTION_FAILED
@@ -385,7 +381,7 @@ def test_of_an_execution_that_has_ended_nothing_is_said(state: ExecutionState) -
 
 
 @pytest.mark.parametrize(("setbacks", "is_stuck"), [(1, False), (STUCK_AFTER - 1, False), (STUCK_AFTER, True)])
-def test_setbacks_are_explained_and_a_stuck_delivery_is_called_so(setbacks: int, *, is_stuck: bool) -> None:
+def test_setbacks_and_stuck_deliveries_are_explained(setbacks: int, *, is_stuck: bool) -> None:
     one = entry(Gmp.AXELAR)
     for _ in range(setbacks):
         claimed = one.claimed("worker", NOW, 30)
@@ -398,7 +394,7 @@ def test_setbacks_are_explained_and_a_stuck_delivery_is_called_so(setbacks: int,
     assert (progress.stage, progress.failed_tries, progress.setbacks) == (Stage.FAILING, 0, setbacks)
 
 
-def test_a_state_change_is_shown_with_its_signed_record_for_every_destination() -> None:
+def test_state_change_is_shown_with_its_signed_records() -> None:
     store = memory_store()
     sent = [message(1, kind=Kind.STATE_SYNC, destination_chain=destination) for destination in (BETA, BETA + 1)]
     seen = observed_range(*sent)

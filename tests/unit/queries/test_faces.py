@@ -213,7 +213,7 @@ def test_a_message_is_explained_the_same_way(faces: Faces) -> None:
     assert stages == {"EXECUTED": ["RECEIVED", "DISPATCHED", "DISPATCHED"], "DEAD": ["DEAD"], "DIVERGED": []}
 
 
-def test_what_a_message_is_promised_is_told_field_by_field_to_people_and_programs(faces: Faces) -> None:
+def test_guarantee_is_shown_field_by_field(faces: Faces) -> None:
     command = ("message", "show", f"0x{faces.stuck.id.hex()}")
     assert faces.command(*command)["guarantee"] == {
         "semantics": "AT_LEAST_ONCE",

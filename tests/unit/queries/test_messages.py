@@ -14,7 +14,7 @@ from tests.unit.web.explorer import deployment
 NOW, LATER = 1_000.0, 1_300.0
 
 
-def test_a_delivery_is_shown_with_its_tries_its_error_and_its_times() -> None:
+def test_delivery_is_shown_with_tries_error_and_times() -> None:
     outbox, network = (store := memory_store()).outbox, deployment()
     store.observations.record(observed_range(message(1), now=100))
     (entry,) = outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=1, now=NOW, lease=30.0)
@@ -28,7 +28,7 @@ def test_a_delivery_is_shown_with_its_tries_its_error_and_its_times() -> None:
     assert (shown["availableAt"], shown["claimedAt"], shown["claimedBy"]) == (iso(LATER), None, None)
 
 
-def test_a_delivery_has_one_word_for_each_state_and_is_claimed_rather_than_locked() -> None:
+def test_delivery_states_have_one_word_each() -> None:
     outbox, network = (store := memory_store()).outbox, deployment()
     store.observations.record(observed_range(message(1), message(2), now=100))
     seen, shown = set[str](), delivery_value(outbox.listed()[0], network)

@@ -25,9 +25,7 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WAYBILL_RELAYER_KEY", raising=False)
 
 
-def test_the_settings_file_of_the_documentation_names_all_keys_that_a_relayer_starts_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_documented_settings_file_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (example,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
     (tmp_path / "waybill.toml").write_text(example)
     (tmp_path / "keys").mkdir()
@@ -46,7 +44,7 @@ def test_the_settings_file_of_the_documentation_names_all_keys_that_a_relayer_st
     }
 
 
-def test_dead_letters_are_sealed_by_their_own_key_before_the_relayers_and_by_that_before_a_signers(
+def test_letters_are_sealed_with_the_most_specific_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SOME_KEY", KEY)

@@ -107,7 +107,7 @@ def test_phases_end_after_the_settings_times(service: RelayerService) -> None:
     assert Settings.load().phase_timeouts.model_dump() == {"attest": 120, "deliver": 900}, "the defaults"
 
 
-def test_senders_asset_classes_and_letters_are_those_of_the_settings(service: RelayerService) -> None:
+def test_settings_reach_senders_classes_and_letters(service: RelayerService) -> None:
     assert deliveries_of(service)._acceptance.withheld_senders == {to_bytes32(SENDER)}
     classes = service.relayer.observers[BETA]._asset_classes
     assert [(one.name, one.min_ttl, one.members) for one in classes] == [
@@ -116,7 +116,7 @@ def test_senders_asset_classes_and_letters_are_those_of_the_settings(service: Re
     assert service.dead_letter_service.dead_letter_queue._settings.retention == 7 * DAY
 
 
-async def test_a_relayer_at_work_follows_state_changes_and_signs_how_far_they_are(service: RelayerService) -> None:
+async def test_relayer_follows_state_changes_and_signs_progress(service: RelayerService) -> None:
     change = message(kind=Kind.STATE_SYNC)
     service.store.observations.record(observed_range(change))
     work = asyncio.create_task(service.run())
@@ -132,12 +132,12 @@ async def test_a_relayer_at_work_follows_state_changes_and_signs_how_far_they_ar
     assert [(one.lane, one.progress.primary_final, one.progress.applied) for one in beats] == [(LANE, 1, 0)]
 
 
-def test_messages_are_known_as_long_and_as_many_as_the_settings_say(service: RelayerService) -> None:
+def test_seen_messages_are_bounded_by_the_settings(service: RelayerService) -> None:
     assert service.relayer._settings.retention == 20 * DAY
     assert {one._capacity._capacity for one in service.relayer.observers.values()} == {2_000_000}
 
 
-def test_state_changes_go_forward_after_the_settings_lag_and_under_their_lock(service: RelayerService) -> None:
+def test_state_changes_are_forwarded_under_their_lock(service: RelayerService) -> None:
     following = service.propagation
     assert (following._settings.threshold, following._lock_ttl) == (77, 1_200)
 

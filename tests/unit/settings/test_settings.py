@@ -31,7 +31,7 @@ def test_without_anything_the_defaults_hold() -> None:
     assert settings.store == "sqlite:///bridge.db"
 
 
-def test_the_environment_goes_over_the_defaults_and_arguments_over_the_environment(
+def test_arguments_override_environment_and_defaults(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("WAYBILL_POLL_INTERVAL", "0.25")
@@ -49,7 +49,7 @@ def test_gmps_may_be_given_as_values() -> None:
     assert settings.claimable == {Gmp.HYPERLANE}
 
 
-def test_an_unknown_gmp_is_named_with_those_that_exist_and_the_variable() -> None:
+def test_unknown_gmp_names_the_variable_and_the_known() -> None:
     with pytest.raises(SettingsError, match=r"WAYBILL_GMPS.*unknown GMP 'carrier pigeon'; the GMPs are hyperlane"):
         Settings.load(gmps="hyperlane,carrier pigeon")
 
@@ -66,7 +66,7 @@ def test_a_setting_that_does_not_exist_is_refused() -> None:
         Settings.load(speed=9)
 
 
-def test_keys_are_shown_neither_in_errors_nor_in_the_settings_themselves() -> None:
+def test_keys_are_never_shown() -> None:
     settings = Settings.load(relayer_key=KEY, retry_keys=KEY)
     assert KEY not in repr(settings)
     assert KEY not in str(settings.model_dump())
@@ -100,9 +100,7 @@ def test_a_critical_action_can_not_be_given_an_end(changed: dict[str, float]) ->
         ({"plain": {"speed": 1}}, "speed"),
     ],
 )
-def test_policies_that_can_not_be_meant_are_refused_when_they_are_read(
-    policies: dict[str, dict[str, float]], complaint: str
-) -> None:
+def test_inconsistent_policies_are_rejected(policies: dict[str, dict[str, float]], complaint: str) -> None:
     with pytest.raises(SettingsError, match=complaint):
         Settings.load(policies=policies)
 
@@ -113,9 +111,7 @@ def toml(folder: Path, text: str) -> Path:
     return file
 
 
-def test_a_file_goes_under_the_environment_and_over_profile_and_network(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_file_overrides_profile_but_not_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = toml(
         tmp_path,
         """
@@ -152,9 +148,7 @@ def test_a_file_goes_under_the_environment_and_over_profile_and_network(
     }
 
 
-def test_all_errors_of_all_sources_are_listed_with_where_they_were_said(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_all_errors_are_listed_with_their_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = toml(
         tmp_path,
         """
@@ -207,7 +201,7 @@ def test_a_missing_file_is_said(tmp_path: Path) -> None:
 
 
 @for_each_case("profile", PROFILES)
-def test_every_profile_is_valid_and_leaves_the_rows_of_the_document_alone(profile: str) -> None:
+def test_profiles_are_valid_and_keep_the_documents_rows(profile: str) -> None:
     policies = Settings.load(profile=profile).delivery_policies()
     assert {kind: policies[kind] for kind in Kind if kind is not Kind.PLAIN} == {
         kind: policy for kind, policy in DEFAULT_POLICIES.items() if kind is not Kind.PLAIN
@@ -245,7 +239,7 @@ def test_a_signer_is_exactly_one_of_three(signer: dict[str, str]) -> None:
         Settings.load(signers=[signer])
 
 
-def test_values_that_contradict_each_other_are_listed_beside_those_that_can_not_be_used() -> None:
+def test_contradictions_are_listed_beside_invalid_values() -> None:
     with pytest.raises(SettingsError) as caught:
         Settings.load(
             in_flight="many",
@@ -287,11 +281,11 @@ def test_jitter_and_dead_letters_are_settings_of_each_kind() -> None:
         Settings.load(policies={"regulatory_action_critical": {"dead_letter": True}})
 
 
-def test_a_state_change_that_lags_by_five_minutes_is_sent_again_unless_another_time_is_set() -> None:
+def test_propagation_threshold_defaults_to_five_minutes() -> None:
     assert Settings.load().sync.threshold == 300
     assert Settings.load(sync={"threshold": 7}).sync.threshold == 7
 
 
-def test_letters_are_kept_for_thirty_days_unless_another_number_is_set() -> None:
+def test_letter_retention_defaults_to_thirty_days() -> None:
     assert Settings.load().dlq.retention == 30 * 86_400
     assert Settings.load(dlq={"retention_days": 7}).dlq.retention == 7 * 86_400

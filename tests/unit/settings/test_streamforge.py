@@ -27,7 +27,7 @@ THEIRS = {
 
 
 @pytest.mark.parametrize("profile", THEIRS)
-def test_a_profile_has_every_value_of_the_documents_configuration(profile: str) -> None:
+def test_profile_matches_the_documents_configuration(profile: str) -> None:
     settings = Settings.load(profile=profile)
     strategy, interval, policy = THEIRS[profile]
     assert settings.commit is strategy
@@ -39,7 +39,7 @@ def test_a_profile_has_every_value_of_the_documents_configuration(profile: str) 
 
 
 @for_each_case("profile", PROFILES)
-def test_a_letter_is_written_in_up_to_three_tries_a_second_apart_whatever_the_profile(profile: str) -> None:
+def test_letters_have_three_tries_in_every_profile(profile: str) -> None:
     writing = Settings.load(profile=profile).dlq
     assert (writing.tries, writing.PAUSE) == (3, 1)
 
