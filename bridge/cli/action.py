@@ -157,8 +157,8 @@ def reconcile(
 
     async def act(client: ActionClient, found: Action, chains: Mapping[int, Chain]) -> list[dict[str, Any]]:
         chosen = _branch(found, branch)
-        told = chosen.participation
-        if found.state.is_stalled or (told is not None and told.state is BranchState.DIVERGED):
+        participation = chosen.participation
+        if found.state.is_stalled or (participation is not None and participation.state is BranchState.DIVERGED):
             return [_done(f"reconcile participant {branch}", await client.reconcile(found, chosen, evidence))]
         waiting = retriable(found, chosen)
         if evidence is not None or not waiting:

@@ -43,5 +43,5 @@ def _nested(revert: Revert, depth: int = 0) -> Iterator[tuple[int, Revert]]:
 
 
 def _described(revert: Revert, depth: int) -> dict[str, str]:
-    said = {"in it" if depth else "error": revert.text, "of": ", ".join(revert.by)}
-    return said | {name: text for name, text in (("means", revert.meaning), ("do", revert.advice)) if text}
+    described = {"in it" if depth else "error": revert.text, "of": ", ".join(revert.by)}
+    return described | {name: text for name, text in (("means", revert.meaning), ("do", revert.advice)) if text}

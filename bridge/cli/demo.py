@@ -53,7 +53,7 @@ def demo(
     folder.mkdir(parents=True)
     started = time.monotonic()
 
-    def say(text: str) -> None:
+    def log(text: str) -> None:
         progress(f"{time.monotonic() - started:5.1f} s  {text}")
 
     if devnet.status(home=workspace.root):
@@ -72,9 +72,9 @@ def demo(
             await asyncio.Event().wait()
 
     try:
-        found = asyncio.run(devnet.up(home=workspace.root, chains=_CHAINS, first_port=port, progress=say))
+        found = asyncio.run(devnet.up(home=workspace.root, chains=_CHAINS, first_port=port, progress=log))
         shutil.rmtree(workspace.state, ignore_errors=True)
-        asyncio.run(demonstrate(found, workspace.index_url, folder, say, finished))
+        asyncio.run(demonstrate(found, workspace.index_url, folder, log, finished))
     except (ProcessFailedError, DisagreementError) as error:
         raise CliError(str(error), next_step=f"look at the logs in {folder}") from error
     finally:
@@ -103,7 +103,7 @@ def _draw(console: Console, report: Report) -> None:
             f"{audit.duplicates_absorbed}: {audit.late_receipts} late, {audit.repeated_deliveries} repeated",
         ],
         ["refused by the recipient, executed later", str(audit.execution_failures_recovered)],
-        *([outcome.text, _said(outcome)] for outcome in report.actions),
+        *([outcome.text, _outcome(outcome)] for outcome in report.actions),
         ["divergences", str(len(report.divergences))],
         ["latency p50 / p95, from block to block", f"{latency['p50']} / {latency['p95']} ms"],
         ["seconds", str(report.seconds)],
@@ -117,6 +117,6 @@ def _draw(console: Console, report: Report) -> None:
     console.print(table(None, ["GMP", "dispatched", "received", "repeated"], rows))
 
 
-def _said(outcome: ActionOutcome) -> str:
+def _outcome(outcome: ActionOutcome) -> str:
     states = ", ".join(f"{chain} {'frozen' if frozen else 'not frozen'}" for chain, frozen in outcome.frozen.items())
     return f"{outcome.action.state.name}: {states}"

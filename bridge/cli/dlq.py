@@ -73,7 +73,7 @@ class Action(StrEnum):
     ESCALATE = "escalate"
 
     @property
-    def kept(self) -> Decision:
+    def stored(self) -> Decision:
         """The decision as the log keeps it."""
         return Decision.GOVERNANCE_ESCALATION if self is Action.ESCALATE else Decision[self.name]
 
@@ -208,7 +208,7 @@ def decide(
 
     async def work() -> list[LogRecord]:
         async with _review() as (review, log):
-            return [await review.decide(one, decision.kept, rationale, **reissue) for one in _named(log, letter)]
+            return [await review.decide(one, decision.stored, rationale, **reissue) for one in _named(log, letter)]
 
     _print_decided(asyncio.run(work()))
 
@@ -325,7 +325,7 @@ def _draft(letter: str, decision: Action, rationale: str, maker: str, file: Path
                 raise UsageError(
                     f"{letter} has {len(named)} letters, and each is signed for itself: {', '.join(named)}"
                 )
-            return await review.draft(named[0], decision.kept, rationale, name, **reissue)
+            return await review.draft(named[0], decision.stored, rationale, name, **reissue)
 
     document = asyncio.run(work())
     value = {
@@ -351,8 +351,8 @@ def _record(letter: str, decision: Action, draft: Path | None, signature: str) -
     signed = options.hex_bytes(signature, "a signature")
     document = _drafted(draft) | {"signature": f"0x{signed.hex()}"}
     about, drafted = document["dlqEntryId"], document["decisionType"]
-    if drafted != decision.kept.value or not f"{about}/".startswith(f"{letter}/"):
-        raise UsageError(f"{draft} decides {drafted} about {about}, not {decision.kept.value} about {letter}")
+    if drafted != decision.stored.value or not f"{about}/".startswith(f"{letter}/"):
+        raise UsageError(f"{draft} decides {drafted} about {about}, not {decision.stored.value} about {letter}")
     sealer = open_sealer(_settings())
 
     async def work() -> LogRecord:

@@ -24,12 +24,12 @@ from bridge.protocol.status import Status
 from bridge.queries.advice import Circumstances
 from bridge.queries.explain import (
     Explanation,
-    Kept,
-    circumstances_kept,
+    Stored,
     explain,
     explain_unsent,
-    pauses_kept,
-    read_kept,
+    read_stored,
+    stored_circumstances,
+    stored_pauses,
     unknown_without,
 )
 from bridge.queries.gmp_pauses import GmpPause, gmp_pauses
@@ -98,21 +98,21 @@ async def look_up_any(
         TransientError: it was not found, and a chain that may have created it does not answer.
     """
     deployment = workspace.deployment()
-    kept = await asyncio.to_thread(_kept, workspace, message_id)
+    stored = await asyncio.to_thread(_read_stored, workspace, message_id)
     async with _connected(workspace, chains) as all_chains:
-        asked = {chain: all_chains[chain] for chain in _to_ask(deployment, kept)}
+        asked = {chain: all_chains[chain] for chain in _to_ask(deployment, stored)}
         heads = await newest_blocks(asked)
         answering = {chain: asked[chain] for chain in heads}
         try:
-            created = await _created(Client(deployment, answering), message_id, kept, heads)
+            created = await _created(Client(deployment, answering), message_id, stored, heads)
         except UnknownMessageError as error:
-            unsent = await _unsent(deployment, answering, message_id, kept)
+            unsent = await _unsent(deployment, answering, message_id, stored)
             if unsent is None and len(heads) < len(asked):
                 raise TransientError(str(error)) from error
             if unsent is None:
                 raise
             return unsent
-        return await _found(workspace, message_id, kept, created, answering=answering, heads=heads)
+        return await _found(workspace, message_id, stored, created, answering=answering, heads=heads)
 
 
 def _connected(
@@ -124,24 +124,24 @@ def _connected(
     return connected(workspace.deployment(), workspace.settings(), eager=False)
 
 
-def _to_ask(deployment: Deployment, kept: Kept) -> Collection[int]:
+def _to_ask(deployment: Deployment, stored: Stored) -> Collection[int]:
     """Returns the message's chains if the relayer has the message, else all chains."""
-    message = kept.relayed
+    message = stored.relayed
     return (message.source_chain, message.destination_chain) if message else [one.chain_id for one in deployment.chains]
 
 
-async def _created(client: Client, message_id: bytes, kept: Kept, heads: Collection[int]) -> Created:
+async def _created(client: Client, message_id: bytes, stored: Stored, heads: Collection[int]) -> Created:
     """Returns the message as the relayer or its source has it; as the index has it, if its source does not answer.
 
     Raises:
         UnknownMessageError: no chain that answers has created it, and neither relayer nor index has it.
     """
-    if kept.relayed:
-        return Created(kept.relayed, unfunded=False, retriable=kept.retriable)
+    if stored.relayed:
+        return Created(stored.relayed, unfunded=False, retriable=stored.retriable)
     try:
         return await client.created(message_id)
     except UnknownMessageError:
-        message, record = kept.message, kept.record
+        message, record = stored.message, stored.record
         if message is None or record is None or message.source_chain in heads:
             raise
         return Created(message, unfunded=record.status is Status.UNFUNDED, retriable=record.retriable)
@@ -150,7 +150,7 @@ async def _created(client: Client, message_id: bytes, kept: Kept, heads: Collect
 async def _found(
     workspace: Workspace,
     message_id: bytes,
-    kept: Kept,
+    stored: Stored,
     created: Created,
     *,
     answering: Mapping[int, EvmChain],
@@ -162,7 +162,7 @@ async def _found(
     ends = (message.source_chain, message.destination_chain)
     source, destination = (routers.get(chain) for chain in ends)
     router = await _ask(destination, answering[message.destination_chain], message) if destination else None
-    circumstances = circumstances_kept(message, kept, now)
+    circumstances = stored_circumstances(message, stored, now)
     if source:
         head = heads[message.source_chain]
         circumstances = replace(circumstances, **await _on_source(source, created, circumstances, head))
@@ -174,16 +174,16 @@ async def _found(
     if source:
         policy = await Policies(deployment, answering, operator).of(message, guards)
     lags = [
-        IndexLag(name=deployment.chain(chain).name, chain_id=chain, record=kept.chains[chain], head=heads[chain])
+        IndexLag(name=deployment.chain(chain).name, chain_id=chain, record=stored.chains[chain], head=heads[chain])
         for chain in ends
-        if chain in kept.chains and chain in heads
+        if chain in stored.chains and chain in heads
     ]
     silent = {chain: deployment.chain(chain).name for chain in ends if chain not in heads}
     explanation = explain(
         message,
-        kept,
-        receipts=router.progress.receipts if router else kept.receipts_seen,
-        executed=router.progress.executed if router else kept.is_executed,
+        stored,
+        receipts=router.progress.receipts if router else stored.receipts_seen,
+        executed=router.progress.executed if router else stored.is_executed,
         outcome=router.outcome if router else None,
         needed=router.needed if router else None,
         refusal=router.refusal if router else None,
@@ -191,7 +191,7 @@ async def _found(
         unfunded=created.unfunded,
         circumstances=circumstances,
         usable=deployment.gmps_between(*ends),
-        gmp_pauses=await _gmp_pauses(deployment, {end: answering[end] for end in ends if end in answering}, kept),
+        gmp_pauses=await _gmp_pauses(deployment, {end: answering[end] for end in ends if end in answering}, stored),
         left_out=frozenset(Gmp) - settings.claimable,
         lags=[lag for lag in lags if lag.is_behind(settings.index.max_lag)],
         unknown=unknown_without(message, silent),
@@ -208,25 +208,25 @@ async def _found(
     )
 
 
-async def _gmp_pauses(deployment: Deployment, answering: Mapping[int, EvmChain], kept: Kept) -> list[GmpPause]:
+async def _gmp_pauses(deployment: Deployment, answering: Mapping[int, EvmChain], stored: Stored) -> list[GmpPause]:
     """Returns the GMPs paused on a message's chains; for a chain that does not answer, those that the index knows."""
     found = await asyncio.gather(*(gmp_pauses(deployment.chain(end), chain) for end, chain in answering.items()))
-    known = [one for one in pauses_kept(kept, time.time()) if one.chain_id not in answering]
+    known = [one for one in stored_pauses(stored, time.time()) if one.chain_id not in answering]
     return [*(one for on_chain in found for one in on_chain), *known]
 
 
 async def _unsent(
-    deployment: Deployment, answering: Mapping[int, EvmChain], message_id: bytes, kept: Kept
+    deployment: Deployment, answering: Mapping[int, EvmChain], message_id: bytes, stored: Stored
 ) -> Unsent | None:
     """Explains an id that no chain has created by the records of index and routers; None if there are none."""
     routers = readers_of(deployment, answering)
     ended = {chain: (await router.progress(message_id)).outcome for chain, router in routers.items()}
     names = [deployment.chain(chain).name for chain, outcome in ended.items() if outcome is Status.EXECUTED]
-    if kept.record is None and not names:
+    if stored.record is None and not names:
         return None
-    source = kept.record.source_chain if kept.record else None
+    source = stored.record.source_chain if stored.record else None
     silent = [one.name for one in deployment.chains if one.chain_id not in answering and source in (None, one.chain_id)]
-    return Unsent(explain_unsent(message_id, kept, names, " and ".join(silent) or None))
+    return Unsent(explain_unsent(message_id, stored, names, " and ".join(silent) or None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,10 +286,10 @@ def _if_later(pause_end: int, head: Block) -> int | None:
     return pause_end if pause_end > max(time.time(), head.timestamp) else None
 
 
-def _kept(workspace: Workspace, message_id: bytes) -> Kept:
+def _read_stored(workspace: Workspace, message_id: bytes) -> Stored:
     with (
         workspace.relayer_store() as store,
         workspace.index_if_any() as index,
         workspace.letters() as dead_letters,
     ):
-        return read_kept(message_id, index, store, dead_letters)
+        return read_stored(message_id, index, store, dead_letters)

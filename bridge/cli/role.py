@@ -235,16 +235,16 @@ async def _roles(here: ChainDeployment, chain: EvmChain, senders: tuple[str, ...
     owned = await _owned(here, chain)
     for one in owned:
         of = "" if one.address == here.router else f" of {one.name}"
-        found |= {f"owner{of}": _said(one.owner), f"pending owner{of}": _said(one.pending)}
+        found |= {f"owner{of}": _holder(one.owner), f"pending owner{of}": _holder(one.pending)}
     for role in Role:
         if role is not Role.RETRIER:
-            found[str(role)] = _said(str(await read_view(chain, ROUTER, here.router, str(role))))
+            found[str(role)] = _holder(str(await read_view(chain, ROUTER, here.router, str(role))))
     retriers = await asyncio.gather(*(read_view(chain, ROUTER, here.router, "retrierOf", one) for one in senders))
     return {
         "chain": here.name,
         "router": here.router,
         "roles": found,
-        "retriers": {sender: _said(str(retrier)) for sender, retrier in zip(senders, retriers, strict=True)},
+        "retriers": {sender: _holder(str(retrier)) for sender, retrier in zip(senders, retriers, strict=True)},
     }
 
 
@@ -266,5 +266,5 @@ def _account(text: str) -> str:
     return account
 
 
-def _said(address: str) -> str | None:
+def _holder(address: str) -> str | None:
     return None if int(address, 16) == 0 else to_checksum_address(address)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -14,6 +15,9 @@ from bridge.evm.endpoint_policy import without_secrets
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.settings import unknown_variables
+
+_PASSWORD: Final = re.compile(r"(://[^:/@]+):.*@")
+"""User and password in a database's URL."""
 
 # Variables that commands read in addition to the settings.
 _OTHER_VARIABLES: Final = frozenset(
@@ -109,16 +113,6 @@ def _word(value: Any) -> Any:
 
 
 def _without_password(text: str) -> str:
-    if "://" not in text:
-        return text
-    if text.startswith(("http", "ws")):
+    if text.startswith(("http://", "https://", "ws://", "wss://")):
         return without_secrets(text)
-    if text.startswith("sqlite"):
-        return text  # a file has no password, and a small installation no stores
-    from sqlalchemy.engine import make_url
-    from sqlalchemy.exc import ArgumentError
-
-    try:
-        return make_url(text).render_as_string(hide_password=True)
-    except ArgumentError:
-        return text
+    return _PASSWORD.sub(r"\1:***@", text)

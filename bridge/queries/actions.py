@@ -275,7 +275,7 @@ def _in_force_values(found: FoundAction, deployment: Deployment) -> list[dict[st
 
 
 def _branch_value(branch: Branch, deployment: Deployment) -> dict[str, Any]:
-    told = branch.participation
+    participation = branch.participation
     return {
         "branch": branch.number,
         "chain": chain_name(deployment, branch.chain),
@@ -284,9 +284,9 @@ def _branch_value(branch: Branch, deployment: Deployment) -> dict[str, Any]:
         "state": branch.state.name,
         "retries": branch.retries,
         "sentAt": iso(branch.sent_at or None),
-        "says": None if told is None else told.state.name,
-        "reason": told.reason if told else "",
-        "lockedUntil": iso(told.locked_until or None) if told else None,
+        "says": None if participation is None else participation.state.name,
+        "reason": participation.reason if participation else "",
+        "lockedUntil": iso(participation.locked_until or None) if participation else None,
         "problem": branch.problem or None,
         "messages": [
             {

@@ -71,7 +71,7 @@ class GmpProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class Stored:
     """The records of relayer and index about a message. The defaults stand for a network where neither has run.
 
     Attributes:
@@ -145,7 +145,9 @@ class Kept:
         return any(one.is_contradiction for one in self.divergences)
 
 
-def read_kept(message_id: bytes, index: Index | None, store: Store | None, dead_letters: DeadLetterLog | None) -> Kept:
+def read_stored(
+    message_id: bytes, index: Index | None, store: Store | None, dead_letters: DeadLetterLog | None
+) -> Stored:
     """Reads the records about a message.
 
     Args:
@@ -154,15 +156,15 @@ def read_kept(message_id: bytes, index: Index | None, store: Store | None, dead_
         store: the relayer's store; None if none has run.
         dead_letters: the log of dead letters; None if there is none.
     """
-    kept = Kept()
+    stored = Stored()
     if store is not None:
         observed = store.observations.message(message_id)
-        said = (one.retriable for one in store.observations.attempts(message_id))
+        flags = (one.retriable for one in store.observations.attempts(message_id))
         change = store.jobs.newest(SyncJob, message_id)
-        kept = replace(
-            kept,
+        stored = replace(
+            stored,
             relayed=observed.message if observed else None,
-            retriable=next((one for one in said if one is not None), None),
+            retriable=next((one for one in flags if one is not None), None),
             entries=store.outbox.entries(message_id),
             retries=store.jobs.of_message(RetryJob, message_id),
             changes=store.jobs.of_change(change.record) if change else (),
@@ -172,24 +174,24 @@ def read_kept(message_id: bytes, index: Index | None, store: Store | None, dead_
         )
     if dead_letters is not None:
         found = dead_letters.dead_letters(message_id=message_id)
-        kept = replace(
-            kept,
+        stored = replace(
+            stored,
             dead_letters=frozenset(one.event_id for one in found),
             is_decided=bool(found) and all(one.status is not LetterStatus.PENDING_REVIEW for one in found),
         )
     if index is not None:
-        kept = replace(
-            kept,
+        stored = replace(
+            stored,
             record=index.message(message_id),
             events=index.events(message_id),
             receipts=index.receipts(message_id),
             divergences=index.divergences_of(message_id),
             chains={chain.chain_id: chain for chain in index.chains()},
         )
-        known = kept.message or kept.record
+        known = stored.message or stored.record
         ends = (known.source_chain, known.destination_chain) if known else ()
-        kept = replace(kept, pauses={chain: index.pauses(chain) for chain in ends if chain is not None})
-    return kept
+        stored = replace(stored, pauses={chain: index.pauses(chain) for chain in ends if chain is not None})
+    return stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +226,7 @@ class Explanation:
 
 def explain(
     message: Message,
-    kept: Kept,
+    stored: Stored,
     *,
     receipts: frozenset[Gmp],
     executed: bool,
@@ -247,7 +249,7 @@ def explain(
 
     Args:
         message: the message, as its source created it.
-        kept: the records of relayer and index.
+        stored: the records of relayer and index.
         receipts: the GMPs whose receipts count on the destination now.
         executed: whether the destination's router has executed it.
         outcome: the final state on that router, or EXPIRED if it would accept `expire`; None if it is open.
@@ -263,8 +265,8 @@ def explain(
         unknown: statements about chains that do not answer; see `unknown_without`.
         now: Unix seconds.
     """
-    index, execution = kept.record, kept.execution
-    gmps = _progress(kept, receipts)
+    index, execution = stored.record, stored.execution
+    gmps = _progress(stored, receipts)
     quorum = message.quorum if needed is None else needed
     has_quorum = len(receipts) >= quorum
     is_rejected = execution is not None and execution.state is ExecutionState.REJECTED
@@ -273,35 +275,35 @@ def explain(
     status = _status(receipts, executed=executed, outcome=outcome, index=index, has_quorum=has_quorum, refused=refused)
     if unfunded and status is Status.ROUTED:
         status = Status.UNFUNDED
-    spent = _spent(kept.retries, kept.entries)
+    spent = _spent(stored.retries, stored.entries)
     given_up = spent or {progress.stage for progress in gmps} - {Stage.REFUSED} in _GIVEN_UP
     if status in _WAITING and given_up and not has_quorum:
         status = Status.DEAD
     if status.is_final:
         pending = None
-    said = _Said(
+    facts = _Facts(
         status=status,
         receipts=receipts,
         quorum=quorum,
-        kept=kept,
+        stored=stored,
         gmps=gmps,
         refusal=refusal,
         execution=pending,
         left_out=left_out,
     )
-    pauses = pauses_kept(kept, now) if gmp_pauses is None else gmp_pauses
+    pauses = stored_pauses(stored, now) if gmp_pauses is None else gmp_pauses
     paused = frozenset(one.gmp for one in pauses)
     untried = tuple(sorted(usable - paused - {one.gmp for one in gmps}))
     standing = Standing(
         status=status,
         kind=message.kind,
         has_quorum=has_quorum,
-        lacking=said.lacking,
+        lacking=facts.lacking,
         untried=untried,
         circumstances=circumstances,
     )
     parts = [
-        _reason(message, said, now),
+        _reason(message, facts, now),
         *([spent] if spent and status is Status.DEAD else []),
         *(
             []
@@ -309,11 +311,11 @@ def explain(
             else [
                 *([_missing(message)] if recipient_is_missing else []),
                 *_gmps_paused(message, pauses),
-                *_lane_held(kept.lane),
-                *_blocked_retries(kept.retries),
+                *_lane_held(stored.lane),
+                *_blocked_retries(stored.retries),
             ]
         ),
-        *_prospects(said, now),
+        *_prospects(facts, now),
         *unknown,
     ]
     return Explanation(
@@ -322,15 +324,15 @@ def explain(
         status=status,
         receipts=receipts,
         reason="; ".join(parts),
-        next_action=_next_action(kept, standing, message.id),
+        next_action=_next_action(stored, standing, message.id),
         standing=standing,
         gmps=gmps,
         untried=untried,
         gmp_pauses=pauses,
         lags=tuple(lags),
         unknown=tuple(unknown),
-        divergences=kept.divergences,
-        changes=kept.changes,
+        divergences=stored.divergences,
+        changes=stored.changes,
     )
 
 
@@ -352,102 +354,106 @@ def unknown_without(message: Message, silent: Mapping[int, str]) -> list[str]:
     ]
 
 
-def explain_kept(message: Message, kept: Kept, usable: frozenset[Gmp], now: float) -> Explanation:
+def explain_stored(message: Message, stored: Stored, usable: frozenset[Gmp], now: float) -> Explanation:
     """Explains a message by the records of relayer and index, without asking its chains.
 
     Args:
         message: the message.
-        kept: the records.
+        stored: the records.
         usable: the GMPs on both of its chains.
         now: Unix seconds.
     """
     return explain(
         message,
-        kept,
-        receipts=kept.receipts_seen,
-        executed=kept.is_executed,
-        needed=kept.record.quorum if kept.record else None,
-        circumstances=circumstances_kept(message, kept, now),
+        stored,
+        receipts=stored.receipts_seen,
+        executed=stored.is_executed,
+        needed=stored.record.quorum if stored.record else None,
+        circumstances=stored_circumstances(message, stored, now),
         usable=usable,
         now=now,
     )
 
 
-def explanation_kept(deployment: Deployment, message_id: bytes, kept: Kept, now: float) -> Explanation:
+def stored_explanation(deployment: Deployment, message_id: bytes, stored: Stored, now: float) -> Explanation:
     """Explains a message by the records of relayer and index, even if its creation is not among them.
 
     Args:
         deployment: the network.
         message_id: the message's id.
-        kept: the records.
+        stored: the records.
         now: Unix seconds.
     """
-    message, record = kept.message, kept.record
+    message, record = stored.message, stored.record
     if message is not None:
         usable = deployment.gmps_between(message.source_chain, message.destination_chain)
-        return explain_kept(message, kept, usable, now)
+        return explain_stored(message, stored, usable, now)
     executed_on = [chain_name(deployment, record.destination_chain)] if record and record.executions else []
     return explain_unsent(
-        message_id, kept, executed_on, chain_name(deployment, record.source_chain if record else None)
+        message_id, stored, executed_on, chain_name(deployment, record.source_chain if record else None)
     )
 
 
-def circumstances_kept(message: Message, kept: Kept, now: float) -> Circumstances:
+def stored_circumstances(message: Message, stored: Stored, now: float) -> Circumstances:
     """Returns the circumstances that relayer and index know.
 
     Args:
         message: the message.
-        kept: the records.
+        stored: the records.
         now: Unix seconds.
     """
     return circumstances_of(
         message,
-        kept.record,
-        source=kept.pauses.get(message.source_chain, ()),
-        destination=kept.pauses.get(message.destination_chain, ()),
-        times={chain: max(read.block_time, int(now)) for chain, read in kept.chains.items()},
-        has_letter=bool(kept.dead_letters),
-        is_decided=kept.is_decided,
+        stored.record,
+        source=stored.pauses.get(message.source_chain, ()),
+        destination=stored.pauses.get(message.destination_chain, ()),
+        times={chain: max(read.block_time, int(now)) for chain, read in stored.chains.items()},
+        has_letter=bool(stored.dead_letters),
+        is_decided=stored.is_decided,
     )
 
 
-def explain_unsent(message_id: bytes, kept: Kept, executed_on: Sequence[str], unread: str | None = None) -> Explanation:
+def explain_unsent(
+    message_id: bytes, stored: Stored, executed_on: Sequence[str], unread: str | None = None
+) -> Explanation:
     """Explains a message whose creation is unknown.
 
     Args:
         message_id: the message's id.
-        kept: the records of relayer and index.
+        stored: the records of relayer and index.
         executed_on: the names of chains whose routers report its execution.
         unread: the name of its source if no chain was asked, or if the source did not answer; None if all
             chains were asked.
     """
-    status = kept.record.status if kept.record else Status.UNKNOWN
-    if kept.contradictions or (executed_on and unread is None):
+    status = stored.record.status if stored.record else Status.UNKNOWN
+    if stored.contradictions or (executed_on and unread is None):
         status = Status.DIVERGED
     unsent = "no chain of the network has created it"
     if unread is not None:
         never = "no chain that has been read created it"
         behind = f"{unread} has not been read far enough to show that it was ever sent"
-        unsent = never if kept.divergences or status is Status.DIVERGED else behind
-    said = f"{' and '.join(executed_on)} says that it was executed" if executed_on else "only its destination has it"
-    found = f"facts about it contradict each other: {', '.join(kept.contradictions)}"
+        unsent = never if stored.divergences or status is Status.DIVERGED else behind
+    evidence = (
+        f"{' and '.join(executed_on)} says that it was executed" if executed_on else "only its destination has it"
+    )
+    found = f"facts about it contradict each other: {', '.join(stored.contradictions)}"
     standing = Standing(status=status, kind=Kind.PLAIN)
     return Explanation(
         message_id=message_id,
         message=None,
         status=status,
-        receipts=kept.record.received if kept.record else frozenset(),
-        reason="; ".join([*([found] if kept.contradictions else []), f"{said}, and {unsent}"]),
-        next_action=_next_action(kept, standing, message_id),
+        receipts=stored.record.received if stored.record else frozenset(),
+        reason="; ".join([*([found] if stored.contradictions else []), f"{evidence}, and {unsent}"]),
+        next_action=_next_action(stored, standing, message_id),
         standing=standing,
-        gmps=_progress(kept, kept.record.received if kept.record else frozenset()),
-        divergences=kept.divergences,
+        gmps=_progress(stored, stored.record.received if stored.record else frozenset()),
+        divergences=stored.divergences,
     )
 
 
-def _next_action(kept: Kept, standing: Standing, message_id: bytes) -> str:
+def _next_action(stored: Stored, standing: Standing, message_id: bytes) -> str:
     """Returns the next step. Contradictions come first."""
-    return next_action(replace(standing, status=Status.DIVERGED) if kept.is_contradicted else standing, message_id)
+    return next_action(replace(standing, status=Status.DIVERGED) if stored.is_contradicted else standing, message_id)
 
 
 def _status(
@@ -520,20 +526,20 @@ _REASONS = {
 }
 
 
-def _progress(kept: Kept, receipts: frozenset[Gmp]) -> tuple[GmpProgress, ...]:
-    seen = {int(entry.dispatch.gmp) for entry in kept.entries} | {receipt.gmp for receipt in kept.receipts}
-    known = seen | receipts | (kept.record.dispatched if kept.record else frozenset())
-    return tuple(_of_gmp(gmp, kept, received=gmp in receipts) for gmp in sorted(known))
+def _progress(stored: Stored, receipts: frozenset[Gmp]) -> tuple[GmpProgress, ...]:
+    seen = {int(entry.dispatch.gmp) for entry in stored.entries} | {receipt.gmp for receipt in stored.receipts}
+    known = seen | receipts | (stored.record.dispatched if stored.record else frozenset())
+    return tuple(_of_gmp(gmp, stored, received=gmp in receipts) for gmp in sorted(known))
 
 
-def _of_gmp(gmp: int, kept: Kept, *, received: bool) -> GmpProgress:
-    receipt = next((one for one in kept.receipts if one.gmp == gmp), None)
-    entries = [entry for entry in kept.entries if entry.dispatch.gmp == gmp]
+def _of_gmp(gmp: int, stored: Stored, *, received: bool) -> GmpProgress:
+    receipt = next((one for one in stored.receipts if one.gmp == gmp), None)
+    entries = [entry for entry in stored.entries if entry.dispatch.gmp == gmp]
     newest = max(entries, key=lambda entry: entry.attempt_number, default=None)
     waiting = newest is not None and newest.state is OutboxState.PENDING
-    taken = sorted({event.attempt or 0 for event in kept.events if (event.gmps or 0) >> (gmp - 1) & 1})
+    taken = sorted({event.attempt or 0 for event in stored.events if (event.gmps or 0) >> (gmp - 1) & 1})
     refused = receipt is not None and receipt.dispatch_failures > 0 and not taken
-    blocked = None if newest is None or received else _blocked(newest, kept.blocked)
+    blocked = None if newest is None or received else _blocked(newest, stored.blocked)
     return GmpProgress(
         gmp=gmp,
         stage=Stage.RECEIVED if received else _stage(newest, blocked, refused=refused),
@@ -542,7 +548,7 @@ def _of_gmp(gmp: int, kept: Kept, *, received: bool) -> GmpProgress:
         setbacks=newest.setbacks if newest and not received else 0,
         last_error=newest.last_error if newest and not received else None,
         next_try_at=newest.available_at if newest and waiting and not received else None,
-        letter=newest.event_id if newest and newest.event_id in kept.dead_letters else None,
+        letter=newest.event_id if newest and newest.event_id in stored.dead_letters else None,
         receipt=receipt,
     )
 
@@ -570,13 +576,13 @@ def _stage(entry: OutboxEntry | None, blocked: Blocked | None, *, refused: bool)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Said:
+class _Facts:
     """What a reason is made of."""
 
     status: Status
     receipts: frozenset[Gmp]
     quorum: int
-    kept: Kept
+    stored: Stored
     gmps: Sequence[GmpProgress]
     refusal: str | None
     execution: ExecutionJob | None
@@ -593,25 +599,25 @@ class _Said:
         return max(0, self.quorum - carrying) if self.gmps else 0
 
 
-def _reason(message: Message, said: _Said, now: float) -> str:
-    names = _names(said.receipts)
-    match said.status:
+def _reason(message: Message, facts: _Facts, now: float) -> str:
+    names = _names(facts.receipts)
+    match facts.status:
         case Status.EXECUTED:
             return f"{names} delivered, and the recipient accepted it" if names else "the recipient accepted it"
         case Status.EXECUTION_FAILED:
-            return f"{names or 'its GMPs'} delivered, but the recipient refused it{_refusal(said)}"
+            return f"{names or 'its GMPs'} delivered, but the recipient refused it{_refusal(facts)}"
         case Status.EXECUTION_DEFERRED:
             return f"{names} delivered, but with less gas than its limit of {message.gas_limit}"
         case Status.EXPIRED | Status.CANCELLED | Status.ORPHANED | Status.DIVERGED | Status.UNFUNDED:
-            kinds = ", ".join(said.kept.contradictions) or "see its events"
-            return _REASONS[said.status].format(ttl=message.ttl, kinds=kinds)
-        case _ if said.has_quorum:
+            kinds = ", ".join(facts.stored.contradictions) or "see its events"
+            return _REASONS[facts.status].format(ttl=message.ttl, kinds=kinds)
+        case _ if facts.has_quorum:
             return f"{names} delivered, which is enough, and it has not been executed yet"
         case _:
-            unsure = "the index is too far behind to tell more; " if said.status is Status.UNKNOWN else ""
-            counted = f"{len(said.receipts)} of {said.quorum} GMPs have delivered"
-            few = [f"too few GMPs carry it: it needs {said.lacking} more"] if said.lacking else []
-            return unsure + "; ".join([counted, *few, *_silences(said, now)])
+            unsure = "the index is too far behind to tell more; " if facts.status is Status.UNKNOWN else ""
+            counted = f"{len(facts.receipts)} of {facts.quorum} GMPs have delivered"
+            few = [f"too few GMPs carry it: it needs {facts.lacking} more"] if facts.lacking else []
+            return unsure + "; ".join([counted, *few, *_silences(facts, now)])
 
 
 def _missing(message: Message) -> str:
@@ -622,24 +628,24 @@ def _missing(message: Message) -> str:
     )
 
 
-def _refusal(said: _Said) -> str:
+def _refusal(facts: _Facts) -> str:
     """Returns the reason for the recipient's refusal, once: from the router, the relayer's last look, or the event."""
-    if said.refusal is not None:
-        return f": {said.refusal}"
-    if said.execution is not None and said.execution.outcome:
+    if facts.refusal is not None:
+        return f": {facts.refusal}"
+    if facts.execution is not None and facts.execution.outcome:
         return ""  # follows in what the relayer will do
-    index = said.kept.record
+    index = facts.stored.record
     reason = (index.failure_reason if index else None) or b""
     is_known = bool(reason) or (index is not None and index.status is Status.EXECUTION_FAILED)
     return f": {explain_refusal(reason)}" if is_known else ""
 
 
-def _prospects(said: _Said, now: float) -> list[str]:
+def _prospects(facts: _Facts, now: float) -> list[str]:
     """Says whether the relayer will execute it, and the result of its last look."""
-    execution = said.execution
-    if execution is None or (execution.state is ExecutionState.WAITING and not said.has_quorum):
+    execution = facts.execution
+    if execution is None or (execution.state is ExecutionState.WAITING and not facts.has_quorum):
         return []
-    found = f": {execution.outcome}" if execution.outcome and said.refusal is None else ""
+    found = f": {execution.outcome}" if execution.outcome and facts.refusal is None else ""
     return [f"{_PROSPECTS[execution.state]}{found} (next look in {max(0, round(execution.available_at - now))} s)"]
 
 
@@ -662,14 +668,14 @@ def _blocked_retries(retries: Sequence[RetryJob]) -> list[str]:
     return [f"the relayer does not retry it: {last.outcome}"]
 
 
-def _silences(said: _Said, now: float) -> list[str]:
+def _silences(facts: _Facts, now: float) -> list[str]:
     """Says why receipts are missing. GMPs with the same reason are named together."""
     named: dict[str, list[str]] = {}
-    for progress in said.gmps:
+    for progress in facts.gmps:
         if progress.stage is not Stage.RECEIVED:
             words = (
                 _LEFT_OUT
-                if progress.gmp in said.left_out and progress.stage in _UNDELIVERED
+                if progress.gmp in facts.left_out and progress.stage in _UNDELIVERED
                 else _silence(progress, now)
             )
             named.setdefault(words, []).append(progress.name)
@@ -681,11 +687,11 @@ _LEFT_OUT = "accepted it, and the relayer's settings leave its delivery to other
 _UNDELIVERED = frozenset({Stage.DISPATCHED, Stage.ATTESTING})
 
 
-def pauses_kept(kept: Kept, now: float) -> list[GmpPause]:
+def stored_pauses(stored: Stored, now: float) -> list[GmpPause]:
     """Returns the paused GMPs according to the index."""
     return [
         GmpPause(Gmp(one.number), chain, one.ends)
-        for chain, pauses in kept.pauses.items()
+        for chain, pauses in stored.pauses.items()
         for one in pauses
         if one.thing is PausedThing.GMP and now < one.ends and one.number in set(Gmp)
     ]

@@ -22,7 +22,7 @@ from bridge.protocol.lanes import Lane, LaneState
 from bridge.protocol.retry_requests import RetryRequest
 from bridge.protocol.times import iso
 from bridge.queries.dead_letters import letter_value, opened_value
-from bridge.queries.explain import Kept, explanation_kept, read_kept
+from bridge.queries.explain import Stored, read_stored, stored_explanation
 from bridge.queries.lanes import LaneHaltedError, change_lane, lane_change_value, read_to_value
 from bridge.queries.messages import delivery_value, explanation_value, record_value
 from bridge.queries.overview import overview_value
@@ -179,7 +179,7 @@ def _messages(sources: Sources, listing: MessageList) -> APIRouter:
     @routes.get("/messages/{message_id}", summary="The state of a message, the reason, the next step, and its retries")
     def message(message_id: MessageId) -> Response:
         kept = _kept(sources, message_id)
-        found = explanation_kept(deployment, _bytes(message_id), kept, sources.clock())
+        found = stored_explanation(deployment, _bytes(message_id), kept, sources.clock())
         retries = [_retry_value(job) for job in kept.retries]
         return _json({"asOf": iso(round(sources.clock(), 3)), **explanation_value(found), "retries": retries})
 
@@ -301,7 +301,7 @@ def _retry_job(sources: Sources, message_id: str, wanted: frozenset[Gmp], by: st
     """The job that an order becomes."""
     kept, now = _kept(sources, message_id), sources.clock()
     message = _there(kept.message, f"the creation of {message_id} has not been read yet", "try again in a moment")
-    status = explanation_kept(sources.deployment, message.id, kept, now).status
+    status = stored_explanation(sources.deployment, message.id, kept, now).status
     if status.is_final:
         raise ApiError(409, f"message {message_id} is {status}: it can't be retried")
     if any(job.finished_at is None for job in kept.retries):
@@ -354,8 +354,8 @@ def _failures(store: Store, event_id: str) -> list[dict[str, Any]]:
     ]
 
 
-def _kept(sources: Sources, message_id: str) -> Kept:
-    kept = read_kept(_bytes(message_id), sources.index(), sources.store(), sources.dead_letters())
+def _kept(sources: Sources, message_id: str) -> Stored:
+    kept = read_stored(_bytes(message_id), sources.index(), sources.store(), sources.dead_letters())
     if kept.message is None and kept.record is None:
         raise ApiError(404, f"neither index nor relayer has seen message {message_id}", "waybill status")
     return kept

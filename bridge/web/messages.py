@@ -15,7 +15,7 @@ from bridge.protocol.numbers import count, duration
 from bridge.protocol.status import Status
 from bridge.queries.actions import change_text
 from bridge.queries.advice import Act, Offer
-from bridge.queries.explain import Explanation, GmpProgress, Kept, Stage, explanation_kept, read_kept
+from bridge.queries.explain import Explanation, GmpProgress, Stage, Stored, read_stored, stored_explanation
 from bridge.queries.lanes import lane_name
 from bridge.queries.messages import account_text
 from bridge.web.cells import (
@@ -125,12 +125,12 @@ class ShownMessage:
 
 def read_message(sources: Sources, message_id: bytes) -> ShownMessage | None:
     """Everything that is known of a message, or None if nobody has seen it."""
-    kept = read_kept(message_id, sources.index(), sources.store(), sources.dead_letters())
+    kept = read_stored(message_id, sources.index(), sources.store(), sources.dead_letters())
     record, message = kept.record, kept.message
     known = message or record
     if known is None:
         return None
-    found = explanation_kept(sources.deployment, message_id, kept, sources.clock())
+    found = stored_explanation(sources.deployment, message_id, kept, sources.clock())
     is_proven = found.status not in (Status.DIVERGED, Status.UNKNOWN)
     action = action_message(message, sources.coordinators) if message else None
     steps = tuple(timeline(kept.events, kept.retries, is_proven=is_proven))
@@ -219,7 +219,7 @@ def _receipt(one: GmpProgress, shown: ShownMessage) -> Cell:
     return joined(cells)
 
 
-def _bar(found: Explanation, record: MessageRecord | None, kept: Kept) -> tuple[BarStage, ...]:
+def _bar(found: Explanation, record: MessageRecord | None, kept: Stored) -> tuple[BarStage, ...]:
     """Sent, attested, delivered and executed: how far it has come, and when."""
     quorum = (record.quorum if record else None) or (found.message.quorum if found.message else 0)
     delivered = len(found.receipts)
@@ -251,7 +251,7 @@ def _bar(found: Explanation, record: MessageRecord | None, kept: Kept) -> tuple[
     )
 
 
-def _ends(sources: Sources, kept: Kept, known: Message | MessageRecord) -> tuple[End, End]:
+def _ends(sources: Sources, kept: Stored, known: Message | MessageRecord) -> tuple[End, End]:
     record = kept.record
     source = End(
         title="Source",

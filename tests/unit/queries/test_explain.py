@@ -18,7 +18,7 @@ from bridge.protocol.message import Kind, Message
 from bridge.protocol.ports import Block, Dispatch
 from bridge.protocol.status import Status
 from bridge.queries.advice import Circumstances, Standing, next_action
-from bridge.queries.explain import Explanation, Kept, Stage, explain, explain_kept, read_kept
+from bridge.queries.explain import Explanation, Stage, Stored, explain, explain_stored, read_stored
 from bridge.queries.index_lag import IndexLag
 from bridge.queries.messages import explanation_value
 from bridge.records.dead_letters import Decision, RecordKind
@@ -82,7 +82,7 @@ def explained(
 ) -> Explanation:
     return explain(
         MESSAGE,
-        Kept(record=index, entries=entries),
+        Stored(record=index, entries=entries),
         receipts=receipts,
         executed=executed,
         circumstances=circumstances or Circumstances(),
@@ -119,7 +119,7 @@ def test_message_with_too_few_gmps_needs_another() -> None:
     def said(*gmps: Gmp, retriable: bool = True, usable: frozenset[Gmp] = frozenset(Gmp)) -> Explanation:
         return explain(
             replace(MESSAGE, quorum=1),
-            Kept(entries=[entry(gmp) for gmp in gmps]),
+            Stored(entries=[entry(gmp) for gmp in gmps]),
             receipts=frozenset({gmps[0]}),
             executed=False,
             needed=2,
@@ -145,7 +145,7 @@ def test_message_with_too_few_gmps_needs_another() -> None:
 def test_excluded_gmp_is_explained() -> None:
     found = explain(
         MESSAGE,
-        Kept(entries=[entry(Gmp.HYPERLANE), entry(Gmp.AXELAR)]),
+        Stored(entries=[entry(Gmp.HYPERLANE), entry(Gmp.AXELAR)]),
         receipts=frozenset(),
         executed=False,
         left_out=frozenset({Gmp.AXELAR}),
@@ -191,7 +191,7 @@ def test_reached_quorum_ends_a_stall() -> None:
 
 def test_message_is_unfunded_until_a_gmp_delivers() -> None:
     def stated(receipts: frozenset[Gmp] = frozenset(), index: MessageRecord | None = None) -> Explanation:
-        return explain(MESSAGE, Kept(record=index), receipts=receipts, executed=False, unfunded=True, now=NOW)
+        return explain(MESSAGE, Stored(record=index), receipts=receipts, executed=False, unfunded=True, now=NOW)
 
     assert (stated().status, stated().reason) == (
         Status.UNFUNDED,
@@ -266,8 +266,8 @@ def test_decided_dead_message_needs_no_decision(tmp_path: Path) -> None:
     with closing(DeadLetterLog(f"sqlite:///{tmp_path}/letters.db")) as log:
 
         def said() -> str:
-            kept = replace(read_kept(MESSAGE.id, None, None, log), entries=[given_up(Gmp.AXELAR)])
-            return explain_kept(MESSAGE, kept, frozenset(), NOW).next_action
+            kept = replace(read_stored(MESSAGE.id, None, None, log), entries=[given_up(Gmp.AXELAR)])
+            return explain_stored(MESSAGE, kept, frozenset(), NOW).next_action
 
         log.append(entered(f"{name}/axelar/0", messageId=name), KeySealer(SEALER))
         assert said() == f"decide about its dead letter: `waybill dlq show {name}`"
@@ -308,7 +308,7 @@ def test_spent_retry_budget_makes_a_message_dead(retried: bool) -> None:
     entries = [entry(Gmp.HYPERLANE), *([replace(entry(Gmp.AXELAR), attempt_number=1)] if retried else [])]
     told = explain(
         MESSAGE,
-        Kept(record=seen_by_index(Status.STALLED), entries=entries, retries=[spent]),
+        Stored(record=seen_by_index(Status.STALLED), entries=entries, retries=[spent]),
         receipts=frozenset(),
         executed=False,
         now=NOW,
@@ -334,7 +334,7 @@ BOTH = frozenset({Gmp.AXELAR, Gmp.WORMHOLE})
 )
 def test_unexecuted_message_is_not_called_refused(state: ExecutionState, said: str) -> None:
     execution = replace(EXECUTION, state=state)
-    told = explain(MESSAGE, Kept(execution=execution), receipts=BOTH, executed=False, now=NOW)
+    told = explain(MESSAGE, Stored(execution=execution), receipts=BOTH, executed=False, now=NOW)
     assert told.reason == f"Axelar, Wormhole delivered, which is enough, and it has not been executed yet; {said}"
 
 
@@ -343,7 +343,7 @@ def test_paused_lane_is_explained() -> None:
     store.observations.record(observed_range(MESSAGE))
     lane = Lane(MESSAGE.source_chain, MESSAGE.destination_chain)
     store.lanes.change(LaneChange(lane=lane, state=LaneState.PAUSED, reason="an upgrade", by="ann", at=NOW))
-    kept = read_kept(MESSAGE.id, None, store, None)
+    kept = read_stored(MESSAGE.id, None, store, None)
     said = explain(MESSAGE, kept, receipts=frozenset(), executed=False, now=NOW).reason
     assert "the relayer's lane is PAUSED, by ann: an upgrade (`waybill lane resume`)" in said
     executed = explain(MESSAGE, kept, receipts=frozenset({Gmp.HYPERLANE}), executed=True, now=NOW)
@@ -352,7 +352,7 @@ def test_paused_lane_is_explained() -> None:
 
 def test_what_the_relayer_found_refused_is_called_so() -> None:
     execution = replace(EXECUTION, state=ExecutionState.REFUSED, outcome="Closed")
-    told = explain(MESSAGE, Kept(execution=execution), receipts=BOTH, executed=False, now=NOW)
+    told = explain(MESSAGE, Stored(execution=execution), receipts=BOTH, executed=False, now=NOW)
     assert told.status is Status.EXECUTION_FAILED
     assert "but the recipient refused it; the relayer tests the execution from time to time" in told.reason
 
@@ -368,7 +368,7 @@ def test_what_the_relayer_found_refused_is_called_so() -> None:
 )
 def test_guard_rejection_is_explained_with_its_code(code: str) -> None:
     execution = replace(EXECUTION, state=ExecutionState.REJECTED, outcome=f"{code}: ExecutionReverted(…)")
-    told = explain(MESSAGE, Kept(execution=execution), receipts=BOTH, executed=False, now=NOW)
+    told = explain(MESSAGE, Stored(execution=execution), receipts=BOTH, executed=False, now=NOW)
     assert told.status is Status.EXECUTION_FAILED
     assert f"that ends the relayer's tries: {code}: ExecutionReverted(…)" in told.reason
 
@@ -376,7 +376,7 @@ def test_guard_rejection_is_explained_with_its_code(code: str) -> None:
 @pytest.mark.parametrize("state", [ExecutionState.EXECUTED, ExecutionState.ENDED])
 def test_of_an_execution_that_has_ended_nothing_is_said(state: ExecutionState) -> None:
     execution = replace(EXECUTION, state=state)
-    told = explain(MESSAGE, Kept(execution=execution), receipts=BOTH, executed=True, now=NOW)
+    told = explain(MESSAGE, Stored(execution=execution), receipts=BOTH, executed=True, now=NOW)
     assert "relayer" not in told.reason
 
 
@@ -405,7 +405,7 @@ def test_state_change_is_shown_with_its_signed_records() -> None:
     assert applied is not None
     signed = replace(applied.record, signer=SEALER.address, signature=b"s")
     assert store.jobs.save(replace(applied, record=signed).settled(SyncState.APPLIED, "", NOW), fence=0)
-    explanation = explain_kept(sent[1], read_kept(sent[1].id, None, store, None), frozenset(), NOW)
+    explanation = explain_stored(sent[1], read_stored(sent[1].id, None, store, None), frozenset(), NOW)
     records = explanation_value(explanation)["primaryRecords"]
     assert [(one["destinationChain"], one["state"], one["signature"]) for one in records] == [
         (BETA, "APPLIED", "0x73"),

@@ -15,7 +15,7 @@ from bridge.protocol.events import MessageRetried
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.lanes import Lane
 from bridge.protocol.message import Kind, Message
-from bridge.queries.explain import Kept, Stage, explain, read_kept
+from bridge.queries.explain import Stage, Stored, explain, read_stored
 from bridge.records.jobs import ExecutionJob, ExecutionState, RetryJob, RetryState, SyncJob
 from bridge.records.outbox import OutboxState
 from bridge.records.retries import RetryBudget
@@ -79,7 +79,7 @@ def executed(world: World, sent: Sent) -> bool:
 def reason(store: Store, message: Message, now: float) -> str:
     """What `waybill message show` says."""
     return explain(
-        message, read_kept(message.id, None, store, None), receipts=frozenset(), executed=False, now=now
+        message, read_stored(message.id, None, store, None), receipts=frozenset(), executed=False, now=now
     ).reason
 
 
@@ -122,7 +122,7 @@ async def test_a_bound_that_is_raised_lets_what_waited_go_on() -> None:
         stage = (
             explain(
                 sent.message,
-                Kept(entries=[entry], blocked=[waits]),
+                Stored(entries=[entry], blocked=[waits]),
                 receipts=frozenset(),
                 executed=False,
                 now=world.clock.now(),
