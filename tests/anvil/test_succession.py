@@ -243,7 +243,7 @@ async def test_an_interrupted_command_says_what_blocks_include_and_that_it_goes_
     assert first == "interrupted"
     assert on_alpha.startswith("alpha: guardian in 0x")
     assert on_beta == "beta: no block includes anything yet"
-    assert last.startswith("type the same command again: ")
+    assert last.startswith("run the same command again: ")
 
 
 async def test_a_new_owner_takes_over_in_two_steps_and_deploys_from_then_on(

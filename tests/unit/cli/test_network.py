@@ -93,7 +93,7 @@ def test_placeholders_are_listed_and_rejected_by_deploy(waybill: Command) -> Non
         second = f"chains.{chain}.verification.layerzero.requiredDvns.1: ${{{variable}_LAYERZERO_DVN_2}}"
         assert second in created["unset"], "both ends name the same operators"
     refused = waybill("deploy", "--network", "testnet", "--json")
-    assert refused.error["next"].endswith("and type the same command again")
+    assert refused.error["next"].endswith("and run the same command again")
     assert refused.code == 2
     for line in created["unset"]:
         assert line in refused.error["message"]

@@ -178,7 +178,7 @@ def test_a_home_that_is_a_file_is_named(
 
 @pytest.mark.usefixtures("deployed")
 def test_with_json_an_error_that_nobody_foresaw_is_json_too(waybill: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bridge.cli.lane.open_relayer_store", lambda _: 1 / 0)
+    monkeypatch.setattr("bridge.cli.workspace.Workspace.relayer_store", lambda _: 1 / 0)
     error = waybill("lane", "list", "--json").error
     assert (error["code"], "ZeroDivisionError" in error["message"]) == ("UNEXPECTED", True)
     assert any("test_wrong_paths" in line for line in error["traceback"])
