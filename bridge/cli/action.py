@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final, TypeVar
 
 import typer
 from rich.console import Console
-from web3.types import TxReceipt
 
 from bridge.cli import options
 from bridge.cli.decider import signer
@@ -30,7 +29,7 @@ from bridge.devnet.accounts import DAPP_KEY
 from bridge.evm.actions import ACTING_PATIENCE, ActionReader, Answers, due_steps
 from bridge.evm.chain import EvmChain
 from bridge.protocol.actions import Action, Branch, BranchState, Decision
-from bridge.protocol.ports import Chain
+from bridge.protocol.ports import Chain, Receipt
 from bridge.protocol.times import readable
 from bridge.queries.actions import NEWEST, FoundAction, action_list, action_value, find_action, retriable
 from bridge.queries.lanes import chain_name
@@ -229,8 +228,8 @@ def _id(text: str) -> bytes:
     return options.hex_bytes(text, "an action's id", length=32, next_step="waybill action list")
 
 
-def _done(step: str, receipt: TxReceipt) -> dict[str, Any]:
-    return {"step": step, "transaction": bytes(receipt["transactionHash"])}
+def _done(step: str, receipt: Receipt) -> dict[str, Any]:
+    return {"step": step, "transaction": receipt.transaction_hash}
 
 
 def _act(

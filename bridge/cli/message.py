@@ -167,7 +167,7 @@ def execute(message: options.MessageId) -> None:
         if (await client.progress(found.message)).executed:
             progress("nothing to do: the message was executed")
             return {"executed": True, "transaction": None}
-        return {"executed": True, "transaction": (await client.execute(found.message))["transactionHash"]}
+        return {"executed": True, "transaction": (await client.execute(found.message)).transaction_hash}
 
     _act_on(message, act, "executed", where=Where.DESTINATION)
 
@@ -247,7 +247,7 @@ def expire(message: options.MessageId) -> None:
     """
 
     async def act(client: Client, found: Found) -> Mapping[str, Any]:
-        return {"transaction": (await client.expire(found.message))["transactionHash"]}
+        return {"transaction": (await client.expire(found.message)).transaction_hash}
 
     _act_on(message, act, "marked as expired", where=Where.DESTINATION)
 

@@ -3,14 +3,12 @@
 Example:
     ::
 
-        web3s = {chain.chain_id: Web3(HTTPProvider(chain.rpc_urls[0])) for chain in deployment.chains}
-        with BlockingClient(deployment, web3s, account) as client:
+        with BlockingClient(Deployment.load("deployments/devnet.json"), account) as client:
             request = RouteRequest(destination="beta", recipient=inbox, payload="hello", gmps=["hyperlane"])
             sent = client.route("alpha", request)
             progress = client.wait(sent.message, timeout=60)
 
-`Client` is the asynchronous version, which `BlockingClient` wraps. Both take your own `AsyncWeb3` and `Web3` objects and return
-web3's types.
+`Client` is the asynchronous version, which `BlockingClient` wraps.
 """
 
 from bridge.client.blocking import BlockingClient

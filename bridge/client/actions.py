@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from eth_account.signers.base import BaseAccount
 from eth_utils import keccak
-from web3.types import TxReceipt
 
 from bridge.client.client import RefusedError, transact
 from bridge.evm.actions import Step, abort_call, contract_retry_call, reconcile_calls
@@ -17,7 +16,7 @@ from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
-from bridge.protocol.ports import Call, Chain
+from bridge.protocol.ports import Call, Chain, Receipt
 
 
 class ActionClient:
@@ -32,15 +31,15 @@ class ActionClient:
         self._chains = chains
         self._account = account
 
-    async def take(self, step: Step) -> TxReceipt:
+    async def take(self, step: Step) -> Receipt:
         """Sends the transaction of the next step of an action."""
         return await self._transact(step.chain, step.call)
 
-    async def abort(self, action: Action) -> TxReceipt:
+    async def abort(self, action: Action) -> Receipt:
         """Aborts an undecided action, as its initiator or the coordinator's owner."""
         return await self._transact(action.chain, abort_call(action))
 
-    async def reconcile(self, action: Action, branch: Branch, evidence: str | None) -> TxReceipt:
+    async def reconcile(self, action: Action, branch: Branch, evidence: str | None) -> Receipt:
         """Brings a participant in line with the decision.
 
         A DIVERGED participant applies the change for its owner. For any other, the coordinator's owner vouches, and the
@@ -60,7 +59,7 @@ class ActionClient:
             )
         return await self._transact(action.chain, by_coordinator)
 
-    async def retry(self, message: Message, gmps: tuple[Gmp, ...]) -> TxReceipt:
+    async def retry(self, message: Message, gmps: tuple[Gmp, ...]) -> Receipt:
         """Retries a phase's message as a retrier of the contract that sent it."""
         source = self._deployment.chain(message.source_chain)
         chain = self._chains[source.chain_id]
@@ -69,5 +68,5 @@ class ActionClient:
         call = contract_retry_call(message, from_bytes32(message.sender), fees, self._account.address)
         return await self._transact(message.source_chain, call)
 
-    async def _transact(self, chain: int, call: Call) -> TxReceipt:
+    async def _transact(self, chain: int, call: Call) -> Receipt:
         return await transact(self._chains[chain], self._account, call)

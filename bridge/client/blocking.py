@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import AsyncExitStack
 from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from eth_account.signers.base import BaseAccount
 
-from bridge.client.client import Client, Connection
+from bridge.client.client import Client
+from bridge.evm.chain import open_chains
 from bridge.evm.routers import Progress
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.guarantee import AssetClass
 from bridge.protocol.message import Message
-
-OpenChains = Callable[[Deployment], AbstractAsyncContextManager[Mapping[int, Connection]]]
-"""Opens connections to a network's chains, such as `bridge.evm.chain.open_chains`."""
-
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
@@ -47,14 +44,12 @@ class BlockingClient:
     def __init__(
         self,
         deployment: Deployment,
-        chains: Mapping[int, Connection] | OpenChains,
         account: BaseAccount | None = None,
         asset_classes: Sequence[AssetClass] = (),
     ) -> None:
-        """Takes the arguments of `Client`, or a function that opens the chains. Connects on entry."""
+        """Takes the arguments of `Client`; the chains are those of the deployment, connected on entry."""
         self._asset_classes = asset_classes
         self._deployment = deployment
-        self._chains = chains
         self._account = account
         self._runner = asyncio.Runner()
         self._stack = AsyncExitStack()
@@ -112,7 +107,5 @@ class BlockingClient:
         return self._opened
 
     async def _open(self) -> Client:
-        chains = self._chains
-        if not isinstance(chains, Mapping):
-            chains = await self._stack.enter_async_context(chains(self._deployment))
+        chains = await self._stack.enter_async_context(open_chains(self._deployment))
         return Client(self._deployment, chains, self._account, self._asset_classes)

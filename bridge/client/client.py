@@ -8,17 +8,13 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from eth_abi.abi import encode
 from eth_account.signers.base import BaseAccount
 from eth_utils.address import to_canonical_address
 from eth_utils.crypto import keccak
-from hexbytes import HexBytes
-from web3 import AsyncWeb3, Web3
-from web3.types import TxReceipt
 
-from bridge.client.web3_chain import Web3Chain, as_tx_receipt
 from bridge.evm.finality import FinalityRule
 from bridge.evm.routers import Progress, RouterReader, created_messages, is_contract
 from bridge.evm.rpc_answers import Meaning, RpcError
@@ -36,6 +32,7 @@ from bridge.protocol.ports import (
     CallRevertedError,
     Chain,
     InsufficientFundsError,
+    Receipt,
     TerminalError,
     TransientError,
 )
@@ -179,7 +176,7 @@ class Sent:
     gmps: frozenset[Gmp]  # GMPs that accepted it
     failed: frozenset[Gmp]  # GMPs that failed to accept it
     fee: int  # wei
-    receipt: TxReceipt = field(repr=False)
+    receipt: Receipt = field(repr=False)
 
     def __str__(self) -> str:
         """Returns message id, accepting GMPs, fee and transaction."""
@@ -191,9 +188,9 @@ class Sent:
         )
 
     @property
-    def transaction(self) -> HexBytes:
+    def transaction(self) -> bytes:
         """The transaction's hash."""
-        return self.receipt["transactionHash"]
+        return self.receipt.transaction_hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,17 +202,13 @@ class Created:
     retriable: bool | None  # None: unknown
 
 
-Connection = AsyncWeb3[Any] | Web3 | Chain
-"""A chain through the user's own Web3, with its provider, middleware and account, or through Waybill's own transport."""
-
-
 class Client:
     """Calls a network's routers with one account."""
 
     def __init__(
         self,
         deployment: Deployment,
-        chains: Mapping[int, Connection],
+        chains: Mapping[int, Chain],
         account: BaseAccount | Signer | None = None,
         asset_classes: Sequence[AssetClass] = (),
     ) -> None:
@@ -223,16 +216,14 @@ class Client:
 
         Args:
             deployment: The network's deployment.
-            chains: Connections by chain id; chains that are left out cannot be used.
-            account: Signs transactions. Without one, a chain's Web3 signs for its `eth.default_account`, if set.
+            chains: Connected chains by id, such as those of `bridge.evm.chain.open_chains`; chains that are left out cannot
+                be used.
+            account: Signs transactions; without one, the client only reads.
             asset_classes: Classes whose minimum TTLs apply to routed messages.
         """
         self._asset_classes = asset_classes
         self._deployment = deployment
-        self._chains = {
-            chain_id: Web3Chain(chain_id, chain) if isinstance(chain, AsyncWeb3 | Web3) else chain
-            for chain_id, chain in chains.items()
-        }
+        self._chains = chains
         self._account = account
 
     async def quote(self, source: ChainDeployment, message: Message, gmps: Sequence[Gmp]) -> dict[Gmp, int]:
@@ -276,7 +267,7 @@ class Client:
     async def quote_route(self, source: int | str, request: RouteRequest) -> dict[Gmp, int]:
         """Returns each GMP's current fee for a new message, in wei. See `quote`."""
         origin = self._deployment.chain(source)
-        return await self.quote(origin, self._draft(origin, request, self._sender(origin)), request.named)
+        return await self.quote(origin, self._draft(origin, request, self._sender), request.named)
 
     async def quote_retry(self, message: Message, gmps: Sequence[Gmp]) -> dict[Gmp, int]:
         """Returns each GMP's current fee for a retry, in wei. See `quote`."""
@@ -299,7 +290,7 @@ class Client:
             DeploymentError: the network lacks a chain or an adapter.
         """
         origin = self._deployment.chain(source)
-        call = await self.route_call(source, request, self._sender(origin))
+        call = await self.route_call(source, request, self._sender)
         receipt = await self._transact(origin, call.data, call.value)
         return _sent(receipt, origin.router, frozenset(request.named), call.value, None)
 
@@ -378,12 +369,12 @@ class Client:
         named = named_gmps(gmps)
         fees = await self._priced(origin, message, named, min_dispatched)
         _check_cap(fees, max_fee)
-        account = self._sender(origin)
+        account = self._sender
         call = ROUTER.encode("retryRoute", (message.id, message_tuple(message), min_dispatched, _named(fees), account))
         receipt = await self._transact(origin, call, sum(fees.values()))
         return _sent(receipt, origin.router, frozenset(named), sum(fees.values()), message)
 
-    async def execute(self, message: Message) -> TxReceipt:
+    async def execute(self, message: Message) -> Receipt:
         """Executes a message whose quorum is reached.
 
         Raises:
@@ -402,7 +393,7 @@ class Client:
         origin = self._deployment.chain(message.source_chain)
         gmps = await self._chosen(origin, message.id)
         fees = await self._priced(origin, message, gmps, message.quorum)
-        call = ROUTER.encode("fund", message_tuple(message), self._sender(origin))
+        call = ROUTER.encode("fund", message_tuple(message), self._sender)
         receipt = await self._transact(origin, call, sum(fees.values()))
         return _sent(receipt, origin.router, frozenset(gmps), sum(fees.values()), message)
 
@@ -419,7 +410,7 @@ class Client:
         """
         origin = self._deployment.chain(message.source_chain)
         fees = await self.quote(origin, cancellation_of(message), gmps)
-        account = self._sender(origin)
+        account = self._sender
         call = ROUTER.encode("cancel", message_tuple(message), min_dispatched, _named(fees), account)
         receipt = await self._transact(origin, call, sum(fees.values()))
         return _sent(receipt, origin.router, frozenset(gmps), sum(fees.values()), None)
@@ -436,8 +427,8 @@ class Client:
             RefusedError: the router rejected the call: the message has not ended there.
         """
         destination = self._deployment.chain(message.destination_chain)
-        call = await self.report_call(message, gmps, self._sender(destination))
-        receipt = await transact(self._chain(destination), self._account, call)
+        call = await self.report_call(message, gmps, self._sender)
+        receipt = await transact(self._chain(destination), self._signer, call)
         return _sent(receipt, destination.router, frozenset(gmps), call.value, None)
 
     async def report_call(self, message: Message, gmps: Sequence[Gmp], refund_to: str) -> Call:
@@ -447,7 +438,7 @@ class Client:
         data = ROUTER.encode("report", message_tuple(message), message.quorum, _named(fees), refund_to)
         return Call(to=destination.router, data=data, value=sum(fees.values()))
 
-    async def expire(self, message: Message) -> TxReceipt:
+    async def expire(self, message: Message) -> Receipt:
         """Marks an overdue message as expired, permanently; anyone may call this.
 
         Raises:
@@ -456,7 +447,7 @@ class Client:
         destination = self._deployment.chain(message.destination_chain)
         return await self._transact(destination, ROUTER.encode("expire", message_tuple(message)), 0)
 
-    async def appoint_retrier(self, source: int | str, retrier: str) -> TxReceipt:
+    async def appoint_retrier(self, source: int | str, retrier: str) -> Receipt:
         """Lets another account retry all messages of this one on a chain; the zero address revokes that."""
         return await self._transact(self._deployment.chain(source), ROUTER.encode("appointRetrier", retrier), 0)
 
@@ -572,12 +563,19 @@ class Client:
             raise DeploymentError(f"the client has no connection to {deployed.name}, chain {deployed.chain_id}")
         return self._chains[deployed.chain_id]
 
-    def _sender(self, where: ChainDeployment) -> str:
-        return _sender_on(self._chain(where), self._account)
+    @property
+    def _signer(self) -> BaseAccount | Signer:
+        if self._account is None:
+            raise RefusedError("signing requires a key, but none was given")
+        return self._account
 
-    async def _transact(self, where: ChainDeployment, data: bytes, value: int) -> TxReceipt:
+    @property
+    def _sender(self) -> str:
+        return str(self._signer.address)
+
+    async def _transact(self, where: ChainDeployment, data: bytes, value: int) -> Receipt:
         call = Call(to=where.router, data=data, value=value)
-        return await transact(self._chain(where), self._account, call)
+        return await transact(self._chain(where), self._signer, call)
 
 
 def cancellation_of(message: Message) -> Message:
@@ -629,10 +627,10 @@ def _named(fees: Mapping[Gmp, int]) -> list[tuple[int, int]]:
     return [(int(gmp), fee) for gmp, fee in fees.items()]
 
 
-def _sent(receipt: TxReceipt, router: str, requested: frozenset[Gmp], fee: int, message: Message | None) -> Sent:
-    for log in receipt["logs"]:
-        is_ours = log["address"] == router
-        event = decode_event(tuple(map(bytes, log["topics"])), bytes(log["data"])) if is_ours else None
+def _sent(receipt: Receipt, router: str, requested: frozenset[Gmp], fee: int, message: Message | None) -> Sent:
+    for log in receipt.logs:
+        is_ours = log.address.lower() == router.lower()
+        event = decode_event(log.topics, log.data) if is_ours else None
         if isinstance(event, MessageRouted):
             message = decode_envelope(event.envelope).message
         if isinstance(event, MessageRouted | MessageRetried) and message is not None:
@@ -701,7 +699,7 @@ async def seconds_to_finality(chain: Chain, deployed: ChainDeployment) -> float:
     return 0.0 if final is None else float(head.timestamp - final.timestamp)
 
 
-async def transact(chain: Chain, account: BaseAccount | Signer | None, call: Call) -> TxReceipt:
+async def transact(chain: Chain, account: BaseAccount | Signer, call: Call) -> Receipt:
     """Sends one transaction and waits until it is included.
 
     For accounts that send one transaction at a time; a relayer's traffic uses the nonce ledger (`bridge.evm`).
@@ -710,7 +708,7 @@ async def transact(chain: Chain, account: BaseAccount | Signer | None, call: Cal
         RefusedError: the contract reverts, the account lacks funds, or another transaction took its nonce.
         NotIncludedError: the transaction was not included in time.
     """
-    sender = _sender_on(chain, account)
+    sender = str(account.address)
     try:
         gas = int(await chain.estimate_gas(call, sender) * _GAS_MARGIN)
     except CallRevertedError as error:
@@ -719,28 +717,23 @@ async def transact(chain: Chain, account: BaseAccount | Signer | None, call: Cal
         raise RefusedError(await _funds_error(chain, sender, call.value)) from error
     fees = await chain.fees()
     try:
-        if account is None:
-            assert isinstance(chain, Web3Chain)
-            transaction = bytes(await chain.send(call, sender, gas))
-        else:
-            unsigned = UnsignedTransaction(
-                chain_id=chain.chain_id,
-                nonce=await chain.transaction_count(sender),
-                to=call.to,
-                data=call.data,
-                value=call.value,
-                gas=gas,
-                fees=fees,
-            )
-            signed = await _signed(account, unsigned)
-            transaction = signed.hash
-            await _broadcast(chain, sender, signed)
+        unsigned = UnsignedTransaction(
+            chain_id=chain.chain_id,
+            nonce=await chain.transaction_count(sender),
+            to=call.to,
+            data=call.data,
+            value=call.value,
+            gas=gas,
+            fees=fees,
+        )
+        signed = await _signed(account, unsigned)
+        await _broadcast(chain, sender, signed)
     except InsufficientFundsError as error:
         raise RefusedError(await _funds_error(chain, sender, call.value + gas * fees.max_fee)) from error
-    receipt = await _included(chain, transaction)
-    if receipt["status"] != 1:
+    receipt = await _included(chain, signed.hash)
+    if not receipt.succeeded:
         raise RefusedError(
-            f"transaction 0x{receipt['transactionHash'].hex()} on chain {chain.chain_id} reverted although its estimate"
+            f"transaction 0x{receipt.transaction_hash.hex()} on chain {chain.chain_id} reverted although its estimate"
             " succeeded, because the state changed in between; try again"
         )
     return receipt
@@ -788,14 +781,6 @@ async def _signed(account: BaseAccount | Signer, unsigned: UnsignedTransaction) 
     return SignedTransaction(bytes(signed.hash), bytes(signed.raw_transaction))
 
 
-def _sender_on(chain: Chain, account: BaseAccount | Signer | None) -> str:
-    if account is not None:
-        return str(account.address)
-    if isinstance(chain, Web3Chain) and chain.account is not None:
-        return chain.account
-    raise RefusedError("signing requires a key, but none was given")
-
-
 async def _funds_error(chain: Chain, account: str, needed: int) -> str:
     balance = await chain.balance(account)
     return (
@@ -803,17 +788,13 @@ async def _funds_error(chain: Chain, account: str, needed: int) -> str:
     )
 
 
-async def _included(chain: Chain, transaction_hash: bytes) -> TxReceipt:
-    if isinstance(chain, Web3Chain):
-        if receipt := await chain.inclusion(transaction_hash, _INCLUSION_SECONDS):
+async def _included(chain: Chain, transaction_hash: bytes) -> Receipt:
+    deadline = time.monotonic() + _INCLUSION_SECONDS
+    while time.monotonic() < deadline:
+        receipt = await chain.receipt(transaction_hash)
+        if receipt is not None:
             return receipt
-    else:
-        deadline = time.monotonic() + _INCLUSION_SECONDS
-        while time.monotonic() < deadline:
-            receipt_here = await chain.receipt(transaction_hash)
-            if receipt_here is not None:
-                return as_tx_receipt(receipt_here)
-            await asyncio.sleep(_POLL_SECONDS)
+        await asyncio.sleep(_POLL_SECONDS)
     raise NotIncludedError(
         f"transaction 0x{transaction_hash.hex()} was broadcast but not included within {_INCLUSION_SECONDS} s;"
         " look it up before sending again"

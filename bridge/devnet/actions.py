@@ -131,7 +131,7 @@ async def begin(
     data = COORDINATOR.encode("begin", (int(level), subject, times, branches))
     call = Call(to=coordinator.address, data=data)
     receipt = await transact(chains[home.chain_id], initiator or account(DAPP_KEY), call)
-    return bytes(receipt["logs"][0]["topics"][1])
+    return receipt.logs[0].topics[1]
 
 
 async def is_frozen(chains: Mapping[int, Chain], chain: ChainDeployment, subject: bytes = ASSET) -> bool:

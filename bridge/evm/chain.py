@@ -1,4 +1,4 @@
-"""An EVM chain behind JSON-RPC: the `Chain` port over `bridge.evm.transport`, which is aiohttp. web3.py is in `bridge.client`."""
+"""An EVM chain behind JSON-RPC: the `Chain` port over `bridge.evm.transport`, which is aiohttp."""
 
 from __future__ import annotations
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from eth_account import Account
-from eth_account.signers.local import LocalAccount
-from web3 import AsyncHTTPProvider, AsyncWeb3, HTTPProvider, Web3
-from web3.middleware import SignAndSendRawMiddlewareBuilder
 
 from bridge.client import BlockingClient, Client, RouteRequest, Sent
+from bridge.evm.chain import open_chains
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
@@ -35,8 +33,7 @@ async def retry_over_others(client: Client, message: Message, patience: float) -
 
 
 def hello(deployment: Deployment, key: str) -> bool:
-    web3s = {chain.chain_id: Web3(HTTPProvider(chain.rpc_urls[0])) for chain in deployment.chains}
-    with BlockingClient(deployment, web3s, Account.from_key(key)) as client:
+    with BlockingClient(deployment, Account.from_key(key)) as client:
         inbox = deployment.chain("beta").examples["inbox"]
         request = RouteRequest(destination="beta", recipient=inbox, payload=b"hello", gmps=(Gmp.AXELAR,))
         sent = client.route("alpha", request)
@@ -45,16 +42,5 @@ def hello(deployment: Deployment, key: str) -> bool:
 
 
 async def send(deployment: Deployment, key: str, request: RouteRequest) -> Sent:
-    web3s = {chain.chain_id: AsyncWeb3(AsyncHTTPProvider(chain.rpc_urls[0])) for chain in deployment.chains}
-    try:
-        return await Client(deployment, web3s, Account.from_key(key)).route("alpha", request)
-    finally:
-        for web3 in web3s.values():
-            await web3.provider.disconnect()
-
-
-def signing(url: str, account: LocalAccount) -> Web3:
-    web3 = Web3(HTTPProvider(url))
-    web3.middleware_onion.inject(SignAndSendRawMiddlewareBuilder.build(account), layer=0)
-    web3.eth.default_account = account.address
-    return web3
+    async with open_chains(deployment) as chains:
+        return await Client(deployment, chains, Account.from_key(key)).route("alpha", request)

@@ -93,7 +93,7 @@ async def test_a_message_travels_and_is_executed_once(world: World, gmp: Gmp, so
     assert dispatch.envelope == sent.message.encode()
     addressee = adapter_class(gmp).addressee(dispatch)
     assert addressee == (None if gmp is Gmp.WORMHOLE else world.deployment.chain(destination).adapter(gmp))
-    assert dispatch.block_hash == sent.receipt["blockHash"]
+    assert dispatch.block_hash == sent.receipt.block_hash
     assert dispatch.transaction_hash == sent.transaction
 
     receipts = await world.deliver(gmp, dispatch)

@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from bridge.client import BlockingClient, Client, RouteRequest
+from bridge.client import Client, RouteRequest
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
@@ -25,10 +25,7 @@ RECIPIENT = "0x" + "0a" * 20
 
 
 @for_each_case("asked, member, routed", [(30, True, 600), (700, True, 700), (0, True, 0), (30, False, 30)])
-@for_each_case("blocking", [False, True])
-def test_a_ttl_below_the_minimum_of_the_class_is_raised_to_it(
-    asked: int, member: bool, routed: int, blocking: bool
-) -> None:
+def test_a_ttl_below_the_minimum_of_the_class_is_raised_to_it(asked: int, member: bool, routed: int) -> None:
     chains = {ALPHA: RoutingChain(ALPHA), BETA: RoutingChain(BETA)}
     document = {"version": 1, "network": "test", "chains": [deployed(ALPHA, "alpha"), deployed(BETA, "beta")]}
     members = frozenset({(BETA, to_bytes32(RECIPIENT))}) if member else frozenset({(ALPHA, to_bytes32(RECIPIENT))})
@@ -42,11 +39,7 @@ def test_a_ttl_below_the_minimum_of_the_class_is_raised_to_it(
         gmps=(Gmp.HYPERLANE,),
         ttl=asked,
     )
-    if blocking:
-        with BlockingClient(network, connected, SENDER, classes) as client:
-            sent = client.route(ALPHA, request)
-    else:
-        sent = asyncio.run(Client(network, connected, SENDER, classes).route(ALPHA, request))
+    sent = asyncio.run(Client(network, connected, SENDER, classes).route(ALPHA, request))
     assert (sent.message.ttl, [one.ttl for one in chains[ALPHA].sent]) == (routed, [routed])
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hexbytes import HexBytes
 
 from bridge.client import RouteRequest, Sent
 from bridge.protocol.gmps import Gmp, UnknownGmpError
+from bridge.protocol.ports import Receipt
 from tests import builders
 
 
@@ -27,9 +27,11 @@ def test_a_sent_message_prints_as_one_line() -> None:
         gmps=frozenset({Gmp.HYPERLANE}),
         failed=frozenset({Gmp.AXELAR}),
         fee=5,
-        receipt={"transactionHash": HexBytes("0x12"), "logs": ["kilobytes" * 1_000]},  # type: ignore[typeddict-item]  # the fields that printing may touch
+        receipt=Receipt(
+            transaction_hash=b"\x12", block_number=1, block_hash=b"block", succeeded=True, gas_used=21_000, logs=()
+        ),
     )
     assert str(sent) == (
         f"message 0x{message.id.hex()}, attempt 0, over hyperlane, refused by axelar; fee 5 wei; transaction 0x12"
     )
-    assert "kilobytes" not in repr(sent)
+    assert "block" not in repr(sent)
