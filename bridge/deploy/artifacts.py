@@ -1,4 +1,4 @@
-"""Waybill's compiled contracts: their bytecode, and the compiler input that block explorers need to verify them.
+"""Waybill's compiled contracts.
 
 In a checkout, forge compiles them. An installed package contains the output from when it was built; because the build
 runs this
@@ -11,9 +11,8 @@ import asyncio
 import json
 import os
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 COMPILED: Final = Path(__file__).resolve().parent / "compiled"
@@ -21,7 +20,6 @@ COMPILED: Final = Path(__file__).resolve().parent / "compiled"
 _PROFILE: Final = "release"  # foundry.toml's profile for deployed contracts
 _FORGE: Final = CHECKOUT / "build" / "tools" / "bin" / "forge"
 _FORGE_HOME: Final = CHECKOUT / "build" / "cache" / "forge-home"
-_SOURCES: Final = "sources.json"
 _CONTRACTS: Final = (
     "contracts/Router.sol",
     "contracts/RouterExtension.sol",
@@ -31,7 +29,6 @@ _CONTRACTS: Final = (
     "contracts/governance/Parameters.sol",
     "contracts/relaying/BoundedMulticall.sol",
 )
-_OUTPUTS: Final = ["abi", "evm.bytecode.object"]
 _TAIL: Final = 12  # lines of output that an error shows
 
 
@@ -44,42 +41,18 @@ def is_checkout() -> bool:
     return (CHECKOUT / "foundry.toml").exists()
 
 
-@dataclass(frozen=True, slots=True)
-class Artifact:
-    """One compiled contract."""
+def creation_code(name: str) -> bytes:
+    """Returns the bytecode, without constructor arguments, of a contract that `compile_contracts` has compiled.
 
-    name: str
-    source: str  # path as passed to the compiler
-    compiler: str  # version with commit
-    bytecode: bytes  # without constructor arguments
-    settings: dict[str, Any]  # compiler settings
-    sources: tuple[str, ...]  # paths of all source files
-
-    @classmethod
-    def load(cls, name: str) -> Artifact:
-        """Reads a contract that `compile_contracts` has compiled.
-
-        Raises:
-            ForgeError: the contract is not compiled.
-        """
-        document = _read(f"{name}.json")
-        return cls(
-            name=name,
-            source=document["source"],
-            compiler=document["compiler"],
-            bytecode=bytes.fromhex(document["bytecode"][2:]),
-            settings=document["settings"],
-            sources=tuple(document["sources"]),
-        )
-
-    def standard_json(self) -> dict[str, Any]:
-        """Returns the compiler's standard JSON input for this contract, as Sourcify and Etherscan take it."""
-        texts: dict[str, str] = _read(_SOURCES)
-        return {
-            "language": "Solidity",
-            "sources": {path: {"content": texts[path]} for path in self.sources},
-            "settings": self.settings | {"outputSelection": {self.source: {self.name: _OUTPUTS}}},
-        }
+    Raises:
+        ForgeError: the contract is not compiled.
+    """
+    try:
+        document = json.loads((COMPILED / f"{name}.json").read_text())
+    except FileNotFoundError:
+        hint = "run `make setup`" if is_checkout() else "install a package that `make dist` has built"
+        raise ForgeError(f"the contracts are not compiled: {COMPILED / name}.json is missing; {hint}") from None
+    return bytes.fromhex(document["bytecode"][2:])
 
 
 async def compile_contracts() -> None:
@@ -93,36 +66,15 @@ async def compile_contracts() -> None:
     await _forge("build", "contracts")
     out = CHECKOUT / tomllib.loads((CHECKOUT / "foundry.toml").read_text())["profile"][_PROFILE]["out"]
     COMPILED.mkdir(exist_ok=True)
-    sources: dict[str, str] = {}
     adapters = sorted(path.relative_to(CHECKOUT).as_posix() for path in (CHECKOUT / "contracts/adapters").glob("*.sol"))
     for source in (*_CONTRACTS, *adapters):
         name = Path(source).stem
-        artifact = json.loads((out / f"{name}.sol" / f"{name}.json").read_text())
-        if artifact["bytecode"]["object"] == "0x":
-            continue  # abstract
-        metadata = artifact["metadata"]
-        settings = {key: value for key, value in metadata["settings"].items() if key != "compilationTarget"}
-        sources |= {path: (CHECKOUT / path).read_text() for path in metadata["sources"]}
-        document = {
-            "source": source,
-            "compiler": metadata["compiler"]["version"],
-            "bytecode": artifact["bytecode"]["object"],
-            "settings": settings,
-            "sources": sorted(metadata["sources"]),
-        }
-        _write(f"{name}.json", document)
-    _write(_SOURCES, dict(sorted(sources.items())))
+        bytecode = json.loads((out / f"{name}.sol" / f"{name}.json").read_text())["bytecode"]["object"]
+        if bytecode != "0x":  # abstract otherwise
+            _write(f"{name}.json", {"bytecode": bytecode})
 
 
-def _read(name: str) -> Any:
-    try:
-        return json.loads((COMPILED / name).read_text())
-    except FileNotFoundError:
-        hint = "run `make setup`" if is_checkout() else "install a package that `make dist` has built"
-        raise ForgeError(f"the contracts are not compiled: {COMPILED / name} is missing; {hint}") from None
-
-
-def _write(name: str, document: dict[str, Any]) -> None:
+def _write(name: str, document: dict[str, str]) -> None:
     """Replaces a file atomically, because another deployment may be reading it."""
     target, text = COMPILED / name, json.dumps(document, indent=1) + "\n"
     if target.exists() and target.read_text() == text:

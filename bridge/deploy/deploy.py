@@ -17,7 +17,6 @@ from typing import Final, TypeVar
 from eth_utils import keccak
 
 from bridge.deploy.artifacts import ForgeError, compile_contracts, is_checkout
-from bridge.deploy.contract_verification import write_sources
 from bridge.deploy.gmp_chain_numbers import wrong_numbers
 from bridge.deploy.plan import NetworkPlan, PlannedChain
 from bridge.deploy.preview import ChainPreview, gas_price, preview_chain
@@ -241,7 +240,6 @@ def _finished(
 ) -> Deployed:
     deployment = Deployment(version=1, network=plan.network, chains=deployed)
     changed = _write(deployment, target)
-    write_sources(works, target.with_suffix(".sources"))
     outcomes = tuple(
         ChainOutcome(work.planned.name, tuple(transaction.name for transaction in work.missing)) for work in works
     )

@@ -18,7 +18,7 @@ from eth_utils import keccak
 from eth_utils.abi import function_signature_to_4byte_selector
 from eth_utils.address import to_checksum_address
 
-from bridge.deploy.artifacts import Artifact
+from bridge.deploy.artifacts import creation_code
 from bridge.deploy.plan import ROLES, NetworkPlan, PlannedChain
 from bridge.evm.chain import EvmChain
 from bridge.gmps.registry import adapter_class
@@ -62,14 +62,14 @@ class OwnContract:
     """One of Waybill's contracts on one chain, whether it exists yet or not."""
 
     name: str  # such as "axelar adapter"
-    artifact: Artifact
+    bytecode: bytes
     arguments: bytes  # of the constructor
     salt: bytes = field(default=keccak(text=_SALT.format(1)), kw_only=True)
 
     @property
     def creation_code(self) -> bytes:
         """Bytecode with constructor arguments."""
-        return self.artifact.bytecode + self.arguments
+        return self.bytecode + self.arguments
 
     @property
     def creation(self) -> Transaction:
@@ -121,7 +121,7 @@ class ChainContracts:
         """
         # The same owner on all chains gives the same address on all chains.
         salt = keccak(text=_SALT.format(plan.router_number))
-        router = OwnContract(ROUTER_NAME, Artifact.load("Router"), encode(["address"], [plan.owner]), salt=salt)
+        router = OwnContract(ROUTER_NAME, creation_code("Router"), encode(["address"], [plan.owner]), salt=salt)
         adapters = {gmp: _adapter(planned, gmp, router.address) for gmp in Gmp if gmp.label in planned.gmps}
         # At first the owner is both the timelock and the governor, on the plan's first chain.
         kinds = ["address", "address", "uint64", "address", "uint8", "uint16"]
@@ -129,8 +129,8 @@ class ChainContracts:
         return cls(
             router=router,
             adapters=adapters,
-            parameters=OwnContract("parameters", Artifact.load("Parameters"), encode(kinds, values)),
-            multicall=OwnContract("multicall", Artifact.load("BoundedMulticall"), b""),
+            parameters=OwnContract("parameters", creation_code("Parameters"), encode(kinds, values)),
+            multicall=OwnContract("multicall", creation_code("BoundedMulticall"), b""),
             examples=_examples(router.address, plan.owner) if plan.examples else {},
         )
 
@@ -148,7 +148,7 @@ def _examples(router: str, owner: str) -> dict[str, OwnContract]:
         "Inbox": encode(["address", "address"], [router, owner]),
     }
     return {
-        contract.lower(): OwnContract(contract.lower(), Artifact.load(contract), packed)
+        contract.lower(): OwnContract(contract.lower(), creation_code(contract), packed)
         for contract, packed in arguments.items()
     }
 
@@ -157,8 +157,9 @@ def _adapter(planned: PlannedChain, gmp: Gmp, router: str) -> OwnAdapter:
     described = adapter_class(gmp).CONTRACTS.read(planned.gmps[gmp.label])
     types, values = zip(*described.arguments, strict=True)
     arguments = encode(["address", *types], [router, *values])
-    artifact = Artifact.load(described.ADAPTER)
-    return OwnAdapter(f"{gmp.label} adapter", artifact, arguments, router, gmp, described.adapter_number)
+    return OwnAdapter(
+        f"{gmp.label} adapter", creation_code(described.ADAPTER), arguments, router, gmp, described.adapter_number
+    )
 
 
 Formers = Mapping[int, Mapping[Gmp, str]]

@@ -11,7 +11,7 @@ from eth_abi.abi import encode
 from eth_utils import decode_hex
 from eth_utils.abi import collapse_if_tuple
 
-from bridge.deploy import artifacts as compiled
+from bridge.deploy.artifacts import ForgeError, creation_code
 from bridge.devnet.errors import DevnetError
 from bridge.devnet.paths import GMP_ARTIFACTS
 from bridge.protocol.contracts import Contract
@@ -54,8 +54,8 @@ class Artifact:
             DevnetError: the contract is not compiled.
         """
         try:
-            bytecode = compiled.Artifact.load(name).bytecode
-        except compiled.ForgeError as error:
+            bytecode = creation_code(name)
+        except ForgeError as error:
             raise DevnetError(str(error)) from error
         abi = load_abi(name)
         return cls(name, abi, bytecode, Contract(abi))

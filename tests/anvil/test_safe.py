@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from eth_abi.abi import encode
 from eth_abi.packed import encode_packed
-from eth_utils.address import to_checksum_address
 
 from bridge.deploy import deploy as deployment
-from bridge.deploy.artifacts import CHECKOUT, Artifact
 from bridge.deploy.safe import MULTI_SEND_CALL_ONLY, checksum
 from bridge.deploy.transactions import DeployError
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, account
 from bridge.devnet.artifacts import Artifact as GmpArtifact
 from bridge.evm.chain import EvmChain
-from bridge.evm.signing import LocalSigner
-from bridge.protocol.contracts import ROUTER, contract
+from bridge.protocol.contracts import ROUTER
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.ports import Call, read_view
 from tests.anvil.command import new_home
@@ -252,40 +247,3 @@ def _gas_of(url: str, sender: str, first: int) -> int:
             if one["from"] == sender.lower():
                 total += int(rpc(url, "eth_getTransactionReceipt", one["hash"])["gasUsed"], 16)
     return total
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "BoundedMulticall",
-        *(
-            pytest.param(name, marks=pytest.mark.long)
-            for name in ("Router", "RouterExtension", "LayerZeroAdapter", "CcipAdapter", "Parameters", "Inbox")
-        ),
-    ],
-)
-def test_what_an_explorer_compiles_is_what_is_deployed(devnet: Devnet, tmp_path: Path, name: str) -> None:
-    target = tmp_path / "second.json"
-    done = asyncio.run(deployment.deploy(plan(devnet), LocalSigner.from_key(OWNER_KEY), target))
-    index = json.loads((tmp_path / "second.sources" / "contracts.json").read_text())
-    for place, chain in enumerate(done.deployment.chains):
-        entries = index[str(chain.chain_id)]
-        assert {chain.router, chain.multicall, chain.parameters, *chain.adapters.values()} < entries.keys()
-        extension = read(devnet, place, chain.router, contract("extension() returns (address)"), "extension")
-        assert to_checksum_address(str(extension)) in entries
-        assert all(rpc(devnet.chains[place].url, "eth_getCode", address, "latest") != "0x" for address in entries)
-        assert entries[chain.router]["constructorArguments"] == encode(["address"], [account(OWNER_KEY).address]).hex()
-    (found,) = {
-        json.dumps(one)
-        for one in index[str(done.deployment.chains[0].chain_id)].values()
-        if one["contract"].endswith(f":{name}")
-    }
-    entry = json.loads(found)
-    source, _, contract_name = entry["contract"].partition(":")
-    solc = CHECKOUT / "build" / "tools" / "bin" / "solc"
-    text = (tmp_path / "second.sources" / entry["standardJson"]).read_text()
-    compiled = subprocess.run([solc, "--standard-json"], input=text, capture_output=True, text=True, check=True)
-    output = json.loads(compiled.stdout)
-    assert not [error for error in output.get("errors", []) if error["severity"] == "error"], output["errors"]
-    code = output["contracts"][source][contract_name]["evm"]["bytecode"]["object"]
-    assert code == Artifact.load(contract_name).bytecode.hex()

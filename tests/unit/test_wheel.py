@@ -225,5 +225,5 @@ def test_the_wheel_holds_what_pages_and_tables_are_made_of(wheel: Path) -> None:
         "web/templates/base.html",
         "devnet/gmp_artifacts.toml",
     )
-    for file in (*files, "deploy/addresses.json", "deploy/compiled/Router.json", "deploy/compiled/sources.json"):
+    for file in (*files, "deploy/addresses.json", "deploy/compiled/Router.json"):
         assert (wheel / "bridge" / file).exists(), file
