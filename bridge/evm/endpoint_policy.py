@@ -7,8 +7,8 @@ index.
 from __future__ import annotations
 
 import threading
-from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
@@ -122,12 +122,10 @@ class EndpointState:
     Attributes:
         name: its URL without what may be secret.
         is_up: whether it is asked; after a failure it rests for a while.
-        requests: how many this process made, by result.
     """
 
     name: str
     is_up: bool
-    requests: Mapping[str, int]
 
 
 class Endpoint:
@@ -137,7 +135,6 @@ class Endpoint:
         self.url = url
         self.name = without_secrets(url)
         self.pace = pace
-        self.requests: Counter[str] = Counter()  # by result: answered, refused, failed
         self.rests_until = 0.0  # 0 while it answers
         self.is_verified = False  # whether it has said since its last failure that it is of our chain
 
@@ -242,7 +239,7 @@ class EndpointPool:
     @property
     def states(self) -> list[EndpointState]:
         """How each endpoint does, the preferred first."""
-        return [EndpointState(one.name, not self.rests(one), dict(one.requests)) for one in self.endpoints]
+        return [EndpointState(one.name, not self.rests(one)) for one in self.endpoints]
 
     def rests(self, endpoint: Endpoint) -> bool:
         """Whether it failed a moment ago, or wants to be left alone."""
@@ -343,7 +340,7 @@ class EndpointPool:
         try:
             if not endpoint.is_verified:
                 await self.verify(endpoint)
-            return read(await self._ask_and_count(endpoint, request, perform))
+            return read(await (self._client.ask(endpoint, request) if perform is None else perform(endpoint)))
         except RpcError as error:
             if scope_of(error, request) is ErrorScope.AT_FAULT:
                 self.put_aside(endpoint, error)
@@ -351,7 +348,7 @@ class EndpointPool:
 
     async def verify(self, endpoint: Endpoint) -> None:
         """Asks for the chain's id, again after every failure: the URL may lead to another node by then."""
-        answer = await self._ask_and_count(endpoint, _CHAIN_ID)
+        answer = await self._client.ask(endpoint, _CHAIN_ID)
         try:
             found = int(answer, 16)
         except (TypeError, ValueError):
@@ -362,15 +359,6 @@ class EndpointPool:
                 f" {self.policy.origin}"
             )
         endpoint.is_verified = True
-
-    async def _ask_and_count(self, endpoint: Endpoint, request: Request, perform: Perform | None = None) -> Any:
-        try:
-            result = await (self._client.ask(endpoint, request) if perform is None else perform(endpoint))
-        except RpcError as error:
-            endpoint.requests["failed" if error.code is None else "refused"] += 1
-            raise
-        endpoint.requests["answered"] += 1
-        return result
 
     async def has(self, endpoint: Endpoint, block: KnownBlock) -> bool:
         """Whether an endpoint has that block, and no other in its place.

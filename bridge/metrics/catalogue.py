@@ -60,13 +60,6 @@ METRICS: Final = (
         "Outbox entries in a state: PENDING, CLAIMED, DELIVERED or DEAD.",
     ),
     Metric(
-        "waybill_outbox_failing_entries",
-        _GAUGE,
-        _QUEUE,
-        "How many deliveries are in trouble?",
-        "Entries PENDING or CLAIMED that have failed at least once.",
-    ),
-    Metric(
         "waybill_outbox_stuck_entries",
         _GAUGE,
         _QUEUE,
@@ -185,13 +178,6 @@ METRICS: Final = (
         "One that deliveries share SUCCEEDED if one of them did; each of the others is a failed delivery.",
     ),
     Metric(
-        "waybill_nonce_slots",
-        _GAUGE,
-        (*_ACCOUNT, "state"),
-        "Is a nonce stuck?",
-        "Slots of the nonce ledger in a state: RESERVED, SIGNED, BROADCAST, INCLUDED, FINAL, USED_EXTERNALLY.",
-    ),
-    Metric(
         "waybill_nonce_oldest_open_seconds",
         _GAUGE,
         _ACCOUNT,
@@ -224,20 +210,12 @@ METRICS: Final = (
     ),
     # chains
     Metric("waybill_chain_up", _GAUGE, ("chain",), "Does the chain answer?", "1 if an endpoint gave its head, else 0."),
-    Metric("waybill_chain_head_block", _GAUGE, ("chain",), "How far is the chain?", "Height of its newest block."),
     Metric(
         "waybill_chain_head_age_seconds",
         _GAUGE,
         ("chain",),
         "Does the chain, or its endpoint, stand still?",
         "Seconds since the time stamp of its newest block.",
-    ),
-    Metric(
-        "waybill_chain_read_block",
-        _GAUGE,
-        ("chain",),
-        "How far has the relayer read?",
-        "Height of the relayer's cursor; absent before the first range.",
     ),
     Metric(
         "waybill_chain_read_lag_blocks",
@@ -253,13 +231,6 @@ METRICS: Final = (
         "Which endpoint fails?",
         "1 for an RPC endpoint that is asked, 0 for one that is resting after a failure.",
     ),
-    Metric(
-        "waybill_endpoint_requests_total",
-        _COUNTER,
-        ("chain", "endpoint", "result"),
-        "What are the endpoints asked, and what do they answer?",
-        "Requests of the relayer, ever, by result: answered, refused (an error of the node), failed (no usable answer).",
-    ),
     # decisions
     Metric(
         "waybill_breaker_open",
@@ -267,16 +238,6 @@ METRICS: Final = (
         ("gmp", "destination"),
         "Which GMP is left alone?",
         "Circuit breaker: 0 closed, 0.5 half-open, 1 open; absent for a GMP that was not tried lately.",
-    ),
-    Metric(
-        "waybill_breaker_failures",
-        _GAUGE,
-        ("gmp", "destination"),
-        "Which GMP is about to be left alone?",
-        "Failures in a row that speak against the GMP.",
-    ),
-    Metric(
-        "waybill_gmp_paused", _GAUGE, ("gmp",), "Which GMP is paused by the settings?", "1 if paused by the settings."
     ),
     Metric(
         "waybill_lane_held",
@@ -298,13 +259,6 @@ METRICS: Final = (
         ("chain",),
         "Has a GMP lied?",
         "Receipts on a destination that the tripwire proved to be forged, ever.",
-    ),
-    Metric(
-        "waybill_tripwire_unpaused",
-        _GAUGE,
-        ("chain",),
-        "Which liars are not paused?",
-        "Accusations on a destination whose GMP the tripwire could not pause, or has not yet.",
     ),
     # state changes
     Metric(
@@ -360,7 +314,6 @@ METRICS: Final = (
         "Retry requests OPEN that a budget puts off. `message`: while a delivery goes on, or "
         "for a critical action, which is never dead. `spending`: by the bounds and filters of all spending.",
     ),
-    Metric("waybill_index_block", _GAUGE, ("chain",), "How far is the index?", "Height of the last block indexed."),
     Metric(
         "waybill_index_lag_seconds",
         _GAUGE,

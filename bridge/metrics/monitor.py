@@ -116,8 +116,6 @@ class Monitor:
         """Everything. A part that can't be read is named in ``waybill_scrape_problem``; the others are there."""
         samples = Samples()
         samples.add("waybill_build_info", 1, version=version("waybill"), network=self._deployment.network)
-        for gmp in sorted(self._settings.paused_gmps):
-            samples.add("waybill_gmp_paused", 1, gmp=gmp.label)
         accounts = await self._part(samples, "store", asyncio.to_thread(self._add_stored, samples))
         await self._part(samples, "dead letters", asyncio.to_thread(self._add_letters, samples))
         await self._part(samples, "streams", asyncio.to_thread(self._add_streams, samples))
@@ -184,11 +182,9 @@ class Monitor:
             samples.add("waybill_chain_up", 0, chain=name)
             raise
         samples.add("waybill_chain_up", 1, chain=name)
-        samples.add("waybill_chain_head_block", head.number, chain=name)
         samples.add("waybill_chain_head_age_seconds", max(0.0, self._clock.now() - head.timestamp), chain=name)
         cursor = await asyncio.to_thread(self._store.observations.final_height, deployed.chain_id)
         if cursor >= 0:
-            samples.add("waybill_chain_read_block", cursor, chain=name)
             samples.add("waybill_chain_read_lag_blocks", max(0, head.number - cursor), chain=name)
         for account in sorted(self._accounts | senders.get(deployed.chain_id, frozenset())):
             balance = await chain.balance(account)
@@ -199,7 +195,6 @@ def _add_chains(samples: Samples, deployment: Deployment, chains: Sequence[Chain
     names = {chain.chain_id: chain.name for chain in deployment.chains}
     for chain in chains:
         name = names.get(chain.chain_id, str(chain.chain_id))
-        samples.add("waybill_index_block", chain.block, chain=name)
         samples.add("waybill_index_lag_seconds", chain.lag_seconds, chain=name)
         if chain.halted is not None:
             samples.add("waybill_index_halted", 1, chain=name)

@@ -18,7 +18,7 @@ from bridge.records.transactions import OPEN_STATES
 from bridge.relayer.breaker import BREAKER, BreakerState, breakers
 from bridge.service.settings import Settings
 from bridge.store import Store
-from bridge.store.accusations import Accusations, AccusationState
+from bridge.store.accusations import Accusations
 from bridge.store.counters import Counters
 from bridge.store.dead_letters import DeadLetterLog
 from bridge.store.figures import Figures
@@ -65,7 +65,7 @@ def add_stored(
     samples.add("waybill_dedup_messages", counted.value)
     samples.add("waybill_dedup_capacity_messages", settings.reliability.dedup_capacity)
     _add_deliveries(samples, names, figures)
-    _add_counters(samples, names, store.counters, deployment, settings)
+    _add_counters(samples, store.counters, deployment, settings)
     slots = figures.slots()
     _add_nonces(samples, names, slots, figures, now)
     _add_spending(samples, names, store.spending, settings.bounds(deployment), now)
@@ -140,9 +140,7 @@ def _add_accusations(samples: Samples, names: _Names, stored: Accusations, deplo
         samples.add("waybill_tripwire_look_timestamp_seconds", looked_at)
     for chain in deployment.chains:
         here = [one for one in accusations if one.chain_id == chain.chain_id]
-        unpaused = [one for one in here if one.state is not AccusationState.PAUSED]
         samples.add("waybill_tripwire_accusations", len(here), chain=names.chain(chain.chain_id))
-        samples.add("waybill_tripwire_unpaused", len(unpaused), chain=names.chain(chain.chain_id))
 
 
 def _add_outbox(samples: Samples, names: _Names, counts: Iterable[QueueCount], now: float) -> None:
@@ -157,7 +155,6 @@ def _add_outbox(samples: Samples, names: _Names, counts: Iterable[QueueCount], n
             samples.add("waybill_outbox_entries", number, **labels, state=state.value)
         waiting = [count for count in found if count.state in _UNACKNOWLEDGED]
         samples.add("waybill_lag_messages", sum(count.count for count in waiting), **labels)
-        samples.add("waybill_outbox_failing_entries", sum(count.failing for count in waiting), **labels)
         alive = (count.stuck for count in found if count.state is not OutboxState.DEAD)
         samples.add("waybill_outbox_stuck_entries", sum(alive), **labels)
         if waiting:
@@ -184,9 +181,7 @@ def _add_deliveries(samples: Samples, names: _Names, figures: Figures) -> None:
         samples.add("waybill_delivery_failures_total", failed.count, **labels, kind=kind, code=code)
 
 
-def _add_counters(
-    samples: Samples, names: _Names, counters: Counters, deployment: Deployment, settings: Settings
-) -> None:
+def _add_counters(samples: Samples, counters: Counters, deployment: Deployment, settings: Settings) -> None:
     commits = counters.counted(Counted.COMMIT)
     for chain in deployment.chains:
         for result in ("success", "failure"):
@@ -198,16 +193,11 @@ def _add_counters(
     violations = counters.counted(Counted.TTL_VIOLATION)
     for asset_class in sorted(settings.asset_classes):
         samples.add("waybill_ttl_violations_total", violations.get((asset_class,), 0), asset_class=asset_class)
-    for (chain_id, endpoint, answer), count in counters.counted(Counted.REQUEST).items():
-        labels = {"chain": names.chain(int(chain_id)), "endpoint": str(endpoint), "result": str(answer)}
-        samples.add("waybill_endpoint_requests_total", count, **labels)
 
 
 def _add_nonces(samples: Samples, names: _Names, slots: Iterable[SlotSum], figures: Figures, now: float) -> None:
     oldest: dict[tuple[int, str], float] = {}
     for slot in slots:
-        labels = {"chain": names.chain(slot.chain_id), "account": slot.account}
-        samples.add("waybill_nonce_slots", slot.count, **labels, state=slot.state.value)
         if slot.state in OPEN_STATES:
             key = (slot.chain_id, slot.account)
             oldest[key] = min(slot.oldest, oldest.get(key, slot.oldest))
@@ -224,4 +214,3 @@ def _add_breakers(samples: Samples, names: _Names, figures: Figures, now: float)
     for (gmp, destination), breaker in found.items():
         labels = {"gmp": gmp.label, "destination": names.chain(destination)}
         samples.add("waybill_breaker_open", _OPENNESS[breaker.state(now)], **labels)
-        samples.add("waybill_breaker_failures", breaker.failures, **labels)

@@ -30,7 +30,6 @@ class Counted(StrEnum):
     COMMIT = "commit"  # destination chain, result
     TTL_VIOLATION = "ttl violation"  # asset class
     UNRECOGNISED = "unrecognised dispatch"  # source chain
-    REQUEST = "request"  # chain, endpoint, result
 
 
 CounterKey = tuple[Counted, tuple[int | str, ...]]

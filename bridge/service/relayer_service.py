@@ -9,7 +9,6 @@ import signal
 import socket
 import time
 import uuid
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
@@ -32,7 +31,6 @@ from bridge.protocol.errors import StoreBusyError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.protocol.ports import Attester, Call, Chain, Clock
-from bridge.records.figures import Counted, CounterKey
 from bridge.records.jobs import SyncJob
 from bridge.records.streams import IndexSource
 from bridge.relayer.actions import Actions
@@ -144,7 +142,6 @@ class RelayerService:
             settings=settings,
             gate=gate,
         )
-        self.relayer.counting.sources.append(self._requests)
         self.recovery = self._open_recovery(gate, clock)
         self.execution = self._open_execution(served, gate, clock)
         self.propagation = self._open_propagation(served, clock)
@@ -259,15 +256,6 @@ class RelayerService:
         )
         payer = next(address for chain_id, address in self._senders if chain_id == message.destination_chain)
         return await Client(self.deployment, self.chains).report_call(message, sorted(took), payer)
-
-    def _requests(self) -> Counter[CounterKey]:
-        """Requests to endpoints, by chain, endpoint and result."""
-        counts: Counter[CounterKey] = Counter()
-        for chain_id, chain in self.chains.items():
-            for endpoint in chain.endpoint_states:
-                for result, count in endpoint.requests.items():
-                    counts[Counted.REQUEST, (chain_id, endpoint.name, result)] += count
-        return counts
 
     def _open_streams(self, worker: str, index: IndexSource | None) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """Return the loops that publish the streams, or the one that stops recording them where no Kafka is configured."""
