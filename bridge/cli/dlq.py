@@ -237,18 +237,12 @@ def verify(
 
 @app.command()
 def export(
-    *,
     to: Annotated[Path | None, typer.Option("--to", help="File to write. By default stdout.")] = None,
-    archive: Annotated[
-        bool, typer.Option("--archive", help="Then remove the documents of decided letters whose retention is over.")
-    ] = False,
 ) -> None:
     """Write every record, decisions included, as one JSON object per line.
 
     Example: waybill dlq export --to dead-letters.jsonl
     """
-    if archive and to is None:
-        raise UsageError("--archive needs --to: what it takes out must be in a file first")
     with Workspace.current().letters() as log:
         records = log.records() if log else []
         lines = b"".join(orjson.dumps(log_record_value(record)) + b"\n" for record in records)
@@ -257,10 +251,6 @@ def export(
             return
         to.write_bytes(lines)
         progress(f"{len(records)} records written to {to}")
-        if archive and log is not None:
-            now = SystemClock().now()
-            over = frozenset(one.event_id for one in log.dead_letters(limit=None) if one.retention_until < now)
-            progress(f"{log.archive(over)} documents taken out; their hashes, and all decisions, stay")
 
 
 def _settings() -> Settings:

@@ -98,7 +98,7 @@ class Alerts:
         return len(records) == _BATCH
 
     async def _notice(self, record: LogRecord) -> Notice | None:
-        if record.document is None or record.kind is RecordKind.RECOVERED:
+        if record.kind is RecordKind.RECOVERED:
             return None
         if record.kind is RecordKind.DECIDED:
             return _decided(record, record.document)

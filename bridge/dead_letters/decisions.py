@@ -74,10 +74,10 @@ def replacement_of(log: DeadLetterLog, message_id: bytes) -> str | None:
         record
         for letter in log.dead_letters(message_id=message_id, limit=None)
         for record in log.history(letter.event_id)
-        if record.kind is RecordKind.DECIDED and record.document and record.document.get("newMessageId")
+        if record.kind is RecordKind.DECIDED and record.document.get("newMessageId")
     ]
     newest = max(decided, key=lambda record: record.sequence, default=None)
-    return None if newest is None or newest.document is None else str(newest.document["newMessageId"])
+    return None if newest is None else str(newest.document["newMessageId"])
 
 
 def require_not_replaced(log: DeadLetterLog, message_id: bytes) -> None:

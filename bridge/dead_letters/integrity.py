@@ -144,7 +144,7 @@ async def denied_decisions(log: DeadLetterLog, chains: Mapping[int, Chain], *, a
     """
     denied = set[int]()
     for record in _all(log, after):
-        if record.kind is RecordKind.DECIDED and record.document is not None and CONFIRMED_AT in record.document:
+        if record.kind is RecordKind.DECIDED and CONFIRMED_AT in record.document:
             try:
                 chain, block = chains[record.document["chainId"]], record.document[CONFIRMED_AT]["block"]
                 if not await confirms(chain, record.document, block):
@@ -180,7 +180,7 @@ def _problems(
         yield f"its signature is not that of {record.signer}: the record was changed"
     elif signer.lower() not in trusted:
         yield f"is signed by {signer}, who is not trusted; name the account in dlq.trusted_signers if it should be"
-    if record.kind is RecordKind.DECIDED and record.document is not None:
+    if record.kind is RecordKind.DECIDED:
         account = str(record.document.get("decisionAccount", ""))
         if record.sequence in denied:
             yield f"its decision is not signed by {account}, as that contract says at the block it names"
@@ -191,12 +191,10 @@ def _problems(
 
 
 def _followed(dead_letters: dict[str, DeadLetter], record: LogRecord) -> Iterator[Violation]:
-    """Replays a record. Letters with archived documents are followed by the index alone."""
+    """Replays a record."""
     before = dead_letters.get(record.event_id)
-    if record.kind is RecordKind.ENTERED and record.document is None:
-        return
     if before is None and record.kind is not RecordKind.ENTERED:
-        return  # its first record is archived, or missing, and then the chain says so
+        return  # its first record is missing, as the chain of hashes shows
     try:
         dead_letters[record.event_id] = DeadLetter.entered(record) if before is None else before.after(record)
     except (ForbiddenDecisionError, KeyError, ValueError) as error:

@@ -93,7 +93,7 @@ class Prepared:
         if self.notice is not None and notice is None:
             raise DecisionError(f"{self.decision} needs the id of the message that tells of it")
         if self.decision is Decision.ABANDON:
-            message = _decoded(_document(self.first))
+            message = _decoded(self.first.document)
             further |= {"sender": f"0x{message.sender.hex()}" if message else None, "senderNotice": notice}
         elif self.decision is Decision.GOVERNANCE_ESCALATION:
             further |= {"governanceMessageId": notice}
@@ -108,8 +108,8 @@ class Prepared:
         )
 
 
-def latest_document(history: Sequence[LogRecord]) -> Mapping[str, Any] | None:
-    """Returns the document of a letter's latest entry or return, or None if it is archived."""
+def latest_document(history: Sequence[LogRecord]) -> Mapping[str, Any]:
+    """Returns the document of a letter's latest entry or return."""
     return [one for one in history if one.kind in (RecordKind.ENTERED, RecordKind.RETURNED)][-1].document
 
 
@@ -176,15 +176,13 @@ class DeadLetterReview:
 
         Raises:
             KeyError: there is no such letter.
-            DecisionError: its document is archived.
+            DecisionError: its message is of a version that cannot be read.
         """
         letter = self._letters.letter(event_id)
         if letter is None:
             raise KeyError(event_id)
         history = self._letters.history(event_id)
         document = latest_document(history)
-        if document is None:
-            raise DecisionError(f"the document of {event_id} is archived: look it up in the export of that time")
         message = _message_of(document)
         situation = await self._situation(message, named_pause(document))
         analysis = analyse_letter(
@@ -254,7 +252,7 @@ class DeadLetterReview:
         return prepared.document(self._clock.now(), notice=f"0x{sent.message.id.hex()}")
 
     async def _reissued(self, first: LogRecord, sender: LocalAccount | None, gmps: Sequence[Gmp] | None) -> Message:
-        message = _message_of(_document(first))
+        message = _message_of(first.document)
         if found := await self._reissue_of(message):
             return found
         if sender is None or from_bytes32(message.sender) != sender.address:
@@ -276,7 +274,7 @@ class DeadLetterReview:
             RefusedError: a GMP can't carry it.
         """
         _, first = open_letter(self._letters, event_id)
-        message = _message_of(_document(first))
+        message = _message_of(first.document)
         client, request = Client(self._deployment, self._chains), self._replacement(first, message, gmps)
         return await client.route_call(message.source_chain, request, from_bytes32(message.sender))
 
@@ -286,7 +284,7 @@ class DeadLetterReview:
             destination=message.destination_chain,
             recipient=from_bytes32(message.recipient),
             payload=message.payload,
-            gmps=tuple(gmps or self._usable(message, _document(first)["gmp"])),
+            gmps=tuple(gmps or self._usable(message, first.document["gmp"])),
             quorum=message.quorum,
             gas_limit=message.gas_limit,
             ttl=message.ttl,
@@ -384,7 +382,7 @@ class DeadLetterReview:
         source, request = proposal(
             self._deployment,
             self._governance,
-            about=decode_hex(_document(first)["messageId"]),
+            about=decode_hex(first.document["messageId"]),
             record=first.hash,
             event_id=first.event_id,
             text=rationale,
@@ -393,7 +391,7 @@ class DeadLetterReview:
 
     async def _notice(self, first: LogRecord, rationale: str) -> Notice | None:
         """The message that tells the sender, back over the lane; None if it is no contract that could take one."""
-        message = _decoded(_document(first))
+        message = _decoded(first.document)
         if message is None:
             return None
         home = self._deployment.chain(message.source_chain)
@@ -490,12 +488,6 @@ def _stands_in(found: Message, message: Message) -> bool:
         and found.nonce > message.nonce
         and found.replaces == _first_of(message)
     )
-
-
-def _document(record: LogRecord) -> Mapping[str, Any]:
-    if record.document is None:
-        raise DecisionError(f"the document of {record.event_id} is archived: nothing can be sent from it")
-    return record.document
 
 
 def _message_of(document: Mapping[str, Any]) -> Message:

@@ -32,7 +32,7 @@ def letter_acts(letter: DeadLetter, analysis: Analysis | None) -> tuple[LetterAc
 
     Args:
         letter: the letter.
-        analysis: its analysis; None if the document is archived.
+        analysis: its analysis; None if its message cannot be read.
     """
     about = action_of_letter(letter.event_id)
     if about is not None:
@@ -94,7 +94,7 @@ def suggestion(letter: DeadLetter, analysis: Analysis, acts: Sequence[LetterAct]
 
 def happened(record: LogRecord) -> str:
     """Describes a record of a letter's history."""
-    document = record.document or {}
+    document = record.document
     match record.kind:
         case RecordKind.DECIDED:
             new = document.get("newMessageId")
@@ -107,7 +107,7 @@ def happened(record: LogRecord) -> str:
         case RecordKind.RECOVERED:
             return f"delivered in block {document.get('block')}"
         case _:
-            return f"given up: {str(document.get('reason', 'archived')).replace('_', ' ').lower()}"
+            return f"given up: {str(document['reason']).replace('_', ' ').lower()}"
 
 
 def listed(

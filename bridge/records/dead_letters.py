@@ -75,7 +75,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRecord:
-    """A record of the log. Its hash covers only the hash of its document, so that the document can be archived."""
+    """A record of the log. Its hash covers its document through the document's hash."""
 
     sequence: int  # 1 is the first
     previous: bytes  # hash of the record before
@@ -84,7 +84,7 @@ class LogRecord:
     event_id: str
     at: float  # Unix seconds
     document_hash: bytes
-    document: Mapping[str, Any] | None  # None: archived, see `DeadLetterLog.archive`
+    document: Mapping[str, Any]
     signer: str = ""
     signature: bytes = b""
 
@@ -110,8 +110,8 @@ class LogRecord:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the document matches its hash, or is archived."""
-        return self.document is None or keccak(canonical(self.document)) == self.document_hash
+        """Whether the document matches its hash."""
+        return keccak(canonical(self.document)) == self.document_hash
 
     def signed(self, sealer: Sealer) -> LogRecord:
         """Returns the record with its signature."""
@@ -142,14 +142,14 @@ class DeadLetter:
     error_code: str  # of its last failure
     status: LetterStatus
     entered_at: float  # Unix seconds: the first time
-    retention_until: float  # Unix seconds: until then its document is kept here
+    retention_until: float  # Unix seconds: until then its document is kept at least
     first_sequence: int  # of its first record, which holds the message
     last_sequence: int
 
     @classmethod
     def entered(cls, record: LogRecord) -> DeadLetter:
         """Builds the letter from its first record."""
-        if record.kind is not RecordKind.ENTERED or record.document is None:
+        if record.kind is not RecordKind.ENTERED:
             raise ForbiddenDecisionError(f"{record.event_id} has no dead letter that could be {record.kind}")
         document = record.document
         return cls(
@@ -181,7 +181,6 @@ class DeadLetter:
             case RecordKind.RECOVERED:
                 return self._became(LetterStatus.RECOVERED, record)
             case RecordKind.DECIDED:
-                assert record.document is not None
                 return self._became(_AFTER[Decision(record.document["decisionType"])], record)
 
     def _became(self, status: LetterStatus, record: LogRecord) -> DeadLetter:

@@ -56,7 +56,7 @@ dead_letter_log = Table(
     Column("event_id", String, nullable=False),
     Column("at", Double, nullable=False),
     Column("document_hash", LargeBinary, nullable=False),
-    Column("document", Text),  # JSON; null once archived
+    Column("document", Text),  # JSON
     Column("signer", String, nullable=False),
     Column("signature", LargeBinary, nullable=False),
     CheckConstraint(f"kind IN ({', '.join(repr(str(kind)) for kind in RecordKind)})", name="kind"),
@@ -215,22 +215,6 @@ class DeadLetterLog:
         )
         return [LettersWaiting(**{**row, "entered": int(row["entered"])}) for row in self._database.read(query)]
 
-    def archive(self, event_ids: frozenset[str]) -> int:
-        """Removes the documents of entered and returned records from decided letters; returns how many letters changed.
-
-        Their hashes stay, so that the chain verifies and an exported document can be checked against it.
-        Decisions are kept.
-        """
-        open_letters = select(dead_letters.c.event_id).where(dead_letters.c.status.in_(sorted(OPEN)))
-        old = (
-            dead_letter_log.c.event_id.in_(sorted(event_ids))
-            & dead_letter_log.c.kind.in_([RecordKind.ENTERED.value, RecordKind.RETURNED.value])
-            & dead_letter_log.c.document.is_not(None)
-            & dead_letter_log.c.event_id.not_in(open_letters)
-        )
-        with self._database.transaction(exclusive="dead letters") as connection:
-            return connection.execute(update(dead_letter_log).where(old).values(document=None)).rowcount
-
     def cursor(self, reader: str) -> int:
         """Returns a reader's position: the sequence of the last record reported to it, initially 0."""
         query = select(dead_letter_readers.c.sequence).where(dead_letter_readers.c.reader == reader)
@@ -302,7 +286,6 @@ def _letter(connection: Connection, event_id: str) -> DeadLetter | None:
 
 
 def _record_row(record: LogRecord) -> dict[str, Any]:
-    assert record.document is not None
     return {
         "sequence": record.sequence,
         "previous": record.previous,
@@ -321,8 +304,8 @@ def _record_row(record: LogRecord) -> dict[str, Any]:
 def _record_from(row: RowMapping) -> LogRecord:
     """Builds a record from its row, unverified."""
     try:
-        document = None if row["document"] is None else json.loads(row["document"])
-    except json.JSONDecodeError as error:
+        document = json.loads(row["document"])
+    except (TypeError, json.JSONDecodeError) as error:
         raise BrokenLogError(f"record {row['sequence']}: its document is no longer JSON ({error})") from error
     return LogRecord(
         sequence=row["sequence"],

@@ -224,8 +224,8 @@ def _deliveries_and_letters(sources: Sources) -> APIRouter:
     @routes.get("/dead-letters/{event_id:path}", summary="A dead letter, its analysis and its history")
     def letter(event_id: str) -> Response:
         shown = _there(read_letter(sources, event_id), f"no dead letter {event_id!r}", "GET /v1/dead-letters")
-        if shown.analysis is None or shown.message is None or shown.document is None:
-            raise ApiError(409, f"the document of {event_id} is archived")
+        if shown.analysis is None or shown.message is None:
+            raise ApiError(409, f"the message of {event_id} is of a version that cannot be read")
         opened = Opened(
             letter=shown.letter,
             message=shown.message,

@@ -22,11 +22,11 @@ class ShownLetter:
     """All that the page of a dead letter shows."""
 
     letter: DeadLetter
-    document: Mapping[str, Any] | None  # None: archived
-    message: Message | None  # None: archived, or of an unknown version
+    document: Mapping[str, Any]
+    message: Message | None  # None: of an unknown version
     reason: str
     failures: Sequence[dict[str, Any]]
-    analysis: Analysis | None  # None: its document is archived
+    analysis: Analysis | None  # None: its message cannot be read
     suggestion: str  # what to do next; a command stands between backticks
     history: Sequence[LogRecord]
     acts: tuple[LetterAct, ...]
@@ -42,7 +42,7 @@ def read_letter(sources: Sources, event_id: str) -> ShownLetter | None:
     document = latest_document(history)
     message = _message(document)
     analysis = None
-    if document is not None and message is not None:
+    if message is not None:
         situation = _situation(sources, message, named_pause(document))
         store, now = sources.store(), sources.clock()
         analysis = analyse_letter(letter, document, message, log=log, store=store, situation=situation, now=now)
@@ -51,8 +51,8 @@ def read_letter(sources: Sources, event_id: str) -> ShownLetter | None:
         letter=letter,
         document=document,
         message=message,
-        reason=document["reason"] if document else "its document is archived",
-        failures=document["failureHistory"] if document else [],
+        reason=document["reason"],
+        failures=document["failureHistory"],
         analysis=analysis,
         suggestion=suggestion(letter, analysis, acts) if analysis else "",
         history=history,
@@ -60,11 +60,11 @@ def read_letter(sources: Sources, event_id: str) -> ShownLetter | None:
     )
 
 
-def _message(document: Any) -> Message | None:
+def _message(document: Mapping[str, Any]) -> Message | None:
     try:
         return decode_envelope(decode_hex(document["originalMessage"])).message
-    except (TypeError, KeyError, ValueError, EnvelopeError):
-        return None  # archived, or of a version that this code does not read
+    except (KeyError, ValueError, EnvelopeError):
+        return None  # of a version that this code does not read
 
 
 def _situation(sources: Sources, message: Message, pause: NamedPause | None) -> Situation:

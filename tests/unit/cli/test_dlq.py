@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from tests.builders import ALPHA, BETA, message
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
 from tests.unit.cli.nodes import node, nodes
-from tests.unit.dead_letters.world import DAY, SEALER, DeadLetterService, entered, happened
+from tests.unit.dead_letters.world import SEALER, DeadLetterService, entered, happened
 
 HEADERS = (
     "error", "error-type", "reason", "source-topic", "source-partition", "source-offset", "timestamp", "pipeline",
@@ -158,27 +157,24 @@ def test_closed_letter_has_no_suggestion(
     assert (value["next"], value["decisions"]) == ("nothing: it is RECOVERED", [])
 
 
-def test_export_archives_documents_and_keeps_decisions(
+def test_export_keeps_every_letter_and_decision(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    """Nothing is deleted: a decided letter older than its retention is exported whole, with its decision."""
     write_network(tmp_path)
     monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
     decided = {"decisionType": "ABANDON", "decisionMaker": SEALER.address, "rationale": "the recipient is retired"}
     with closing(open_dead_letters(f"sqlite:///{tmp_path}/.waybill/devnet/bridge.db")) as log:
-        for name, at in (("old", 100.0), ("open", 100.0), ("new", time.time() - 29 * DAY)):
-            log.append(entered(name, at=at), KeySealer(SEALER))
-        for name in ("old", "new"):
-            log.append(happened(name, RecordKind.DECIDED, 1, **decided), KeySealer(SEALER))
+        for name in ("old", "open"):
+            log.append(entered(name, at=100.0), KeySealer(SEALER))
+        log.append(happened("old", RecordKind.DECIDED, 1, **decided), KeySealer(SEALER))
     waybill = Command(monkeypatch, capsys)
-    before = [json.loads(line) for line in waybill("dlq", "export").out.splitlines()]
-    keys = ["entered/old", "entered/open", "entered/new", "DECIDED/old/1", "DECIDED/new/1"]
-    assert [(one["key"], one["document"] is None) for one in before] == [(key, False) for key in keys]
+    exported = [json.loads(line) for line in waybill("dlq", "export").out.splitlines()]
+    assert [one["key"] for one in exported] == ["entered/old", "entered/open", "DECIDED/old/1"]
+    assert exported[2]["document"] == decided
     kept = tmp_path / "dead-letters.jsonl"
-    assert waybill("dlq", "export", "--to", str(kept), "--archive").code == 0
-    assert [json.loads(line) for line in kept.read_text().splitlines()] == before
-    after = [json.loads(line) for line in waybill("dlq", "export").out.splitlines()]
-    assert [one["document"] is None for one in after] == [True, False, False, False, False]
-    assert after[3]["document"] == decided
+    assert waybill("dlq", "export", "--to", str(kept)).code == 0
+    assert [json.loads(line) for line in kept.read_text().splitlines()] == exported
 
 
 def test_verify_names_a_changed_record_and_ends_with_1(
