@@ -29,10 +29,10 @@ import psutil
 
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Message
+from indexer.jobs.history import History
 from indexer.jobs.index import run_index
-from indexer.lake.history import History
-from indexer.lake.lake import Lake
 from indexer.model.settings import IndexFolder, IndexSettings, SourceLimits, StallPolicy
+from indexer.pipeline.bronze import Lake
 from indexer.store.engine import reading_engine
 from tests.spark.chain import AnvilChain, anvil_chain
 from tests.spark.story import World, log_of

@@ -12,7 +12,7 @@ from bridge.protocol.events import SIGNATURES
 from bridge.protocol.message import Kind, Message
 from indexer.decode.events import Emitters, events_table
 from indexer.decode.logs import raw_logs
-from indexer.lake.lake import FinalBlocks, Lake
+from indexer.pipeline.bronze import FinalBlocks, Lake
 
 SOURCE: Final = 31337
 DESTINATION: Final = 31338

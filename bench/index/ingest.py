@@ -23,8 +23,8 @@ from bench.index.naive import COLUMNS, NaiveSource
 from bench.index.ponder_engine import ponder_is_there, run_ponder
 from indexer.decode.events import Emitters
 from indexer.jobs.backfill import backfill
-from indexer.lake.lake import Lake
 from indexer.model.settings import IndexFolder, IndexSettings
+from indexer.pipeline.bronze import Lake
 from indexer.sources.chain import ChainConfig
 
 ROUNDS: Final = 3

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.index.history import MESSAGES_OF_A_BLOCK, fill_lake
-from indexer.lake.lake import Lake
-from indexer.pipeline.refresh import refresh
-from indexer.pipeline.store_facts import StoreFacts
+from indexer.pipeline.bronze import Lake
+from indexer.pipeline.refresh import StoreFacts, refresh
 from indexer.spark.session import batch_session
 
 _FEW: Final = 1_000  # messages

@@ -19,7 +19,7 @@ from bridge.queries.index_lag import IndexLag
 from bridge.service.connections import ask_chains
 
 if TYPE_CHECKING:
-    from indexer.lake.reading import AsOf
+    from indexer.pipeline.reading import AsOf
     from indexer.store.reader import IndexReader
 
 

@@ -205,8 +205,8 @@ def sql(
 
     Example: waybill index sql "select status, count(*) as messages from silver.messages group by status"
     """
-    from indexer.lake.reading import as_of
-    from indexer.lake.user_queries import answer
+    from indexer.pipeline.reading import as_of
+    from indexer.pipeline.user_queries import answer
 
     workspace = Workspace.current()
     with workspace.index():

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from indexer.jobs.repair import Violation
     from indexer.jobs.verify import LaneCheck
-    from indexer.lake.lake import Lake
+    from indexer.pipeline.bronze import Lake
     from indexer.sources.chain import ChainReader
     from indexer.store.store import Store
 
@@ -45,7 +45,7 @@ def verify(
     """
     from indexer.jobs import repair as repairs
     from indexer.jobs import verify as job
-    from indexer.lake.history import History
+    from indexer.jobs.history import History
 
     workspace = Workspace.current()
     with open_for_writing(workspace) as (store, lake), readers(workspace, store.engine) as opened:
@@ -96,7 +96,7 @@ def open_for_writing(workspace: Workspace) -> Iterator[tuple[Store, Lake]]:
     Raises:
         CliError: no index has run yet.
     """
-    from indexer.lake.lake import Lake
+    from indexer.pipeline.bronze import Lake
     from indexer.store.store import Store
 
     with workspace.index():

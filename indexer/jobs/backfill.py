@@ -15,12 +15,12 @@ from pyspark.sql.functions import col, spark_partition_id, substring
 from bridge.evm.endpoint_policy import EndpointPolicy
 from indexer.decode.events import REGISTRATIONS
 from indexer.jobs.repair import misfit_of_lake
-from indexer.lake.lake import FinalBlocks, Lake
 from indexer.model import schemas
 from indexer.model.errors import FinalityViolatedError
 from indexer.model.settings import IndexSettings, SourceLimits
 from indexer.model.spark_types import spark_schema
 from indexer.pipeline import bronze
+from indexer.pipeline.bronze import FinalBlocks, Lake
 from indexer.sources.backfill_task import RangeReader
 from indexer.sources.chain import ChainConfig, ChainReader
 from indexer.sources.position import HASH_PREFIX, ChainPosition

@@ -14,11 +14,11 @@ from pyspark.sql import SparkSession
 from bridge.protocol.deployment import Deployment
 from indexer.jobs.backfill import backfill, fill_store
 from indexer.jobs.lock import exclusive
+from indexer.jobs.promotion import kept_elsewhere, lost, promote
 from indexer.jobs.refresh_process import RefreshProcess
 from indexer.jobs.stream import Stream
-from indexer.lake.lake import Lake
-from indexer.lake.promotion import kept_elsewhere, lost, promote
 from indexer.model.settings import INDEX_POLICY, IndexSettings
+from indexer.pipeline.bronze import Lake
 from indexer.sources.chain import ChainConfig, ChainReader, chain_config
 from indexer.spark.outage import SPARK_ERRORS, SparkOutage
 from indexer.spark.session import spark_session

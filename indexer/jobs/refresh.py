@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from indexer.jobs.lock import exclusive
-from indexer.lake.lake import Lake
-from indexer.lake.reading import AsOf
+from indexer.jobs.store_facts import read_facts
 from indexer.model.errors import IndexerError
 from indexer.model.settings import IndexSettings
+from indexer.pipeline.bronze import Lake
+from indexer.pipeline.reading import AsOf
 from indexer.pipeline.refresh import refresh
-from indexer.pipeline.store_facts import read_facts
 from indexer.spark.outage import SPARK_ERRORS, reason_of
 from indexer.spark.session import batch_session
 from indexer.store.engine import reading_engine

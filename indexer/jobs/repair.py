@@ -11,8 +11,8 @@ import pyarrow as pa
 import structlog
 
 from bridge.evm.rpc_answers import UnknownBlockError
-from indexer.lake.history import History
-from indexer.lake.lake import FinalBlocks, Lake
+from indexer.jobs.history import History
+from indexer.pipeline.bronze import FinalBlocks, Lake
 from indexer.sources.chain import ChainReader
 from indexer.sources.position import HASH_PREFIX, ChainPosition, Header
 from indexer.store.blocks import BlockRange

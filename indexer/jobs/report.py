@@ -9,10 +9,10 @@ from typing import Any, Final
 import duckdb
 
 from bridge.protocol.indexed import DivergenceRecord
-from indexer.lake.reading import AsOf, as_of, opened, rows_of
 from indexer.model.divergences import divergence_record, in_order
 from indexer.model.errors import QueryError
 from indexer.model.storage_location import StorageLocation
+from indexer.pipeline.reading import AsOf, as_of, opened, rows_of
 
 Row = Mapping[str, Any]
 

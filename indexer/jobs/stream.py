@@ -23,13 +23,12 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from sqlalchemy.exc import OperationalError
 
 from bridge.evm.rpc_answers import RpcError
+from indexer.jobs.history import History
 from indexer.jobs.periodic import Periodic
+from indexer.jobs.promotion import kept_elsewhere, promote
 from indexer.jobs.refresh_process import RefreshProcess
 from indexer.jobs.repair import find_violation, mark
 from indexer.jobs.watch import Watch
-from indexer.lake.history import History
-from indexer.lake.lake import Lake
-from indexer.lake.promotion import kept_elsewhere, promote
 from indexer.model.errors import (
     FinalityViolatedError,
     IndexerError,
@@ -38,6 +37,7 @@ from indexer.model.errors import (
     RangeGapError,
 )
 from indexer.model.settings import IndexSettings
+from indexer.pipeline.bronze import Lake
 from indexer.sources import evm, options
 from indexer.sources.chain import ChainConfig, ChainReader
 from indexer.sources.position import ChainPosition

@@ -14,13 +14,13 @@ from sqlalchemy import Engine, delete, insert, select
 
 from bridge.evm.rpc_answers import RpcError, StateUnavailableError, TransientRpcError, UnknownBlockError
 from bridge.protocol.contracts import ROUTER
-from indexer.lake.history import PLACE, History, places
-from indexer.lake.lake import Lake
+from indexer.jobs.history import PLACE, History, places
+from indexer.jobs.lane_totals import COLUMNS, Direction, LaneEnd, LaneTotal, lane_totals
 from indexer.model import schemas
+from indexer.pipeline.bronze import Lake
 from indexer.sources.chain import ChainReader
 from indexer.store import tables
 from indexer.store.store import Store
-from indexer.transforms.lanes import COLUMNS, Direction, LaneEnd, LaneTotal, lane_totals
 
 log = structlog.get_logger(__name__)
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from bridge.evm.rpc_answers import RpcError
+from indexer.jobs.history import History
 from indexer.jobs.verify import Verdict, correct, keep, last_equal, verify
-from indexer.lake.history import History
-from indexer.lake.lake import Lake
 from indexer.model.errors import IndexerError
 from indexer.model.settings import IndexSettings
+from indexer.pipeline.bronze import Lake
 from indexer.sources.chain import ChainConfig, ChainReader
 from indexer.store.store import Store
 

@@ -81,7 +81,7 @@ SOURCE: Final = pa.schema([*EVENTS, *RANGE])
 
 MESSAGES: Final = _schema(
     message_id=pa.binary(),
-    status=pa.string(),  # by the message's own events; `transforms/effective_status.sql` adds what time tells
+    status=pa.string(),  # by the message's own events; `pipeline/sql/effective_status.sql` adds what time tells
     source_chain=pa.int64(),
     source_router=pa.binary(),
     source_block=pa.int64(),
@@ -96,7 +96,7 @@ MESSAGES: Final = _schema(
     sent_at=pa.int64(),
     ttl=pa.int64(),
     kind=pa.int32(),
-    quorum=pa.int32(),  # as its router said with the last receipt, else as asked; `transforms/effective_status.sql` follows later rules
+    quorum=pa.int32(),  # as its router said with the last receipt, else as asked; `pipeline/sql/effective_status.sql` follows later rules
     asked_quorum=pa.int32(),  # by the sender
     replaces=pa.binary(),
     payload_hash=pa.binary(),
@@ -130,7 +130,7 @@ MESSAGES: Final = _schema(
     outcome=pa.int32(),  # how it ended, as reported to its source: 1 executed, 2 expired, 3 cancelled
     outcome_time=pa.int64(),  # of that report, on the source
     contradicted=pa.bool_(),  # a later report says something else
-    conflicts=pa.int32(),  # set of what its own events contradict (`transforms/queries.py`); 0 if nothing
+    conflicts=pa.int32(),  # set of what its own events contradict (`pipeline/queries.py`); 0 if nothing
 )
 
 RECEIPTS: Final = _schema(

@@ -1,14 +1,279 @@
-"""Bronze: raw logs of final blocks. `indexer.lake` appends those that the running index has read, `append` those of a backfill."""
+"""The Delta table `bronze.logs`: raw logs of final blocks, append-only but for repairs."""
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, SparkSession
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from indexer.lake.lake import TABLE, FinalBlocks, Lake, commit_metadata
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError
+
+from indexer.decode.events import events_of_logs
 from indexer.model import schemas
+from indexer.model.dictionary import described, description
+from indexer.model.errors import IndexerError, LakeVersionError, RangeGapError
 from indexer.model.storage_location import StorageLocation
+from indexer.pipeline.files import explained
 
-_ALL_AT_ONCE = 2**31 - 1
+if TYPE_CHECKING:  # readers without Spark import this module
+    from pyspark.sql import DataFrame, SparkSession
+
+TABLE: Final = "bronze.logs"
+
+# To open a table is to read each commit after the last checkpoint, with a thread for each. By default there may be a hundred.
+_CONFIGURATION: Final[Mapping[str, str | None]] = {"delta.checkpointInterval": "10"}
+_CORRECTIONS: Final = "corrections"
+"""A Delta transaction that counts repairs. Two at a time conflict, and what was computed before one is computed again."""
+_IN_ORDER: Final = [("block_number", "ascending"), ("log_index", "ascending")]
+_ALL_AT_ONCE: Final = 2**31 - 1
+_RECENT: Final = 20  # commits among which the hash of a chain's last block is looked for
+
+
+@dataclass(frozen=True, slots=True)
+class FinalBlocks:
+    """Blocks `first`…`last` of a chain, all of them final; `last_hash` is the hash of the last."""
+
+    first: int
+    last: int
+    last_hash: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BronzeState:
+    """Which logs the table has.
+
+    Attributes:
+        blocks: by chain, the last block whose logs are there.
+        corrections: how many repairs there were.
+    """
+
+    blocks: Mapping[int, int]
+    corrections: int
+
+
+class Lake:
+    """The lake's raw logs. Delta's own transaction versions say up to which block each chain is in the table.
+
+    A commit names its blocks, and counts only if they follow those that are there. A repeated commit, or one whose range
+    leaves blocks out, changes nothing.
+    """
+
+    def __init__(self, place: StorageLocation | Path) -> None:
+        """Opens the lake in that place, and creates the table if it is not there.
+
+        Args:
+            place: a folder or a bucket.
+
+        Attributes:
+            place: the lake's.
+            folder: that of the table.
+
+        Raises:
+            LakeDamagedError: the table can't be read.
+            LakeVersionError: another version of Waybill wrote it.
+            LakeUnreachableError: its bucket is not there, refuses, or does not answer.
+        """
+        self.place = StorageLocation.of(place) if isinstance(place, Path) else place
+        self.folder = self.place.table(TABLE)
+        ensure_table(self.place, TABLE)
+
+    def last_block(self, chain: int) -> int | None:
+        """The last block of the chain whose logs are in the lake, or None if none are."""
+        return self._table().transaction_version(str(chain))
+
+    def last_known(self, chain: int) -> tuple[int, bytes] | None:
+        """The last block of the chain in the lake: number and hash; None if it has no block of it.
+
+        Falls back to the newest log's block when the commit that recorded the hash is not among the recent ones.
+        """
+        table = self._table()
+        last = table.transaction_version(str(chain))
+        if last is None:
+            return None
+        for commit in table.history(_RECENT):
+            hashes = json.loads(commit.get("userMetadata") or "{}").get("hashes", {})
+            if (found := hashes.get(str(chain))) is not None:
+                return (last, bytes.fromhex(found)) if found else None
+        return max(self.blocks(chain, 0, last), default=None)
+
+    def check_follows(self, blocks: Mapping[int, FinalBlocks]) -> None:
+        """Refuses blocks that do not follow those that are there.
+
+        Raises:
+            RangeGapError: a chain's blocks do not begin behind those that are in the lake.
+        """
+        table = self._table()
+        for chain, range_ in blocks.items():
+            there = table.transaction_version(str(chain))
+            if there is not None and range_.first != there + 1:
+                raise RangeGapError(
+                    f"the lake has chain {chain} up to block {there}, and the blocks to add begin with {range_.first}"
+                )
+
+    def append(self, rows: pa.Table, blocks: Mapping[int, FinalBlocks]) -> None:
+        """Adds logs in one commit.
+
+        Args:
+            rows: with the columns of `schemas.LOGS`; others are left out.
+            blocks: by chain, the blocks whose logs they are.
+
+        Raises:
+            RangeGapError: a chain's blocks do not begin behind those that are in the lake.
+        """
+        self.check_follows(blocks)
+        properties = CommitProperties(
+            custom_metadata={"userMetadata": commit_metadata(blocks)},
+            app_transactions=[Transaction(str(chain), range_.last) for chain, range_ in blocks.items()],
+        )
+        with explained(self.folder):
+            write_deltalake(self._table(), _raw(rows), mode="append", commit_properties=properties)
+
+    def replace(self, chain: int, first: int, last: int, rows: pa.Table, reason: str) -> None:
+        """Replaces the logs of a range of blocks, in one commit that says why.
+
+        Raises:
+            IndexerError: another process repairs the lake at the same time.
+        """
+        table = self._table()
+        properties = CommitProperties(
+            custom_metadata={"userMetadata": json.dumps({"repair": reason})}, app_transactions=[_correction(table)]
+        )
+        with self._exclusively():
+            write_deltalake(
+                table,
+                _raw(rows),
+                mode="overwrite",
+                predicate=f"chain_id = {chain} AND block_number >= {first} AND block_number <= {last}",
+                commit_properties=properties,
+            )
+
+    def take_back(self, chain: int, back_to: FinalBlocks, reason: str) -> None:
+        """Deletes what the chain no longer has, in one commit that says why; the next append begins behind `back_to`.
+
+        Raises:
+            IndexerError: another process repairs the lake at the same time.
+        """
+        table = self._table()
+        metadata = {"repair": reason, "hashes": {str(chain): back_to.last_hash.hex()}}
+        properties = CommitProperties(
+            custom_metadata={"userMetadata": json.dumps(metadata)},
+            app_transactions=[Transaction(str(chain), back_to.last), _correction(table)],
+        )
+        with self._exclusively():
+            table.delete(f"chain_id = {chain} AND block_number > {back_to.last}", commit_properties=properties)
+
+    @contextmanager
+    def _exclusively(self) -> Iterator[None]:
+        try:
+            with explained(self.folder):
+                yield
+        except CommitFailedError as error:
+            raise IndexerError(
+                f"another process repairs the lake at {self.folder}; try again when it has ended"
+            ) from error
+
+    def logs(self, chain: int, first: int, last: int) -> pa.Table:
+        """The raw logs of a range of blocks, in order, as `schemas.LOGS`."""
+        batches = list(self._batches(chain, first, last, schemas.LOGS.names))
+        return pa.concat_tables([schemas.LOGS.empty_table(), *batches]).sort_by(_IN_ORDER)
+
+    def blocks(self, chain: int, first: int, last: int) -> set[tuple[int, bytes]]:
+        """The blocks of a range in which there are logs: number and hash."""
+        batches = self._batches(chain, first, last, ["block_number", "block_hash"])
+        parts = [batch.group_by(batch.column_names).aggregate([]) for batch in batches]
+        return {(row["block_number"], row["block_hash"]) for part in parts for row in part.to_pylist()}
+
+    def events(self, chain: int, first: int, last: int, columns: Sequence[str] = schemas.EVENTS.names) -> pa.Table:
+        """The events of a range of blocks, in order, decoded batch by batch: columns of `schemas.EVENTS`."""
+        places = [name for name, _ in _IN_ORDER]
+        names = [*columns, *(name for name in places if name not in columns)]
+        batches = self._batches(chain, first, last, schemas.LOGS.names)
+        parts = [schemas.EVENTS.empty_table().select(names)]
+        parts += [events_of_logs(batch).select(names) for batch in batches]
+        return pa.concat_tables(parts).sort_by(_IN_ORDER).select(list(columns))
+
+    def _batches(self, chain: int, first: int, last: int, columns: Sequence[str]) -> Iterator[pa.Table]:
+        place = (
+            (pc.field("chain_id") == chain) & (pc.field("block_number") >= first) & (pc.field("block_number") <= last)
+        )
+        schema = pa.schema([schemas.LOGS.field(name) for name in columns])
+        with explained(self.folder):
+            for batch in self._table().to_pyarrow_dataset().to_batches(filter=place, columns=list(columns)):
+                yield pa.Table.from_batches([batch]).cast(schema)
+
+    @property
+    def version(self) -> int:
+        """The table's newest version."""
+        return self._table().version()
+
+    def rows(self) -> int:
+        """How many logs there are, as the commits say."""
+        with explained(self.folder):
+            return sum(pa.table(self._table().get_add_actions())["num_records"].to_pylist())
+
+    def state(self, chains: Sequence[int] | None = None) -> BronzeState:
+        """Which logs there are, of these chains or of all."""
+        table = self._table()
+        known = self._chains(table) if chains is None else chains
+        found = {chain: table.transaction_version(str(chain)) for chain in known}
+        return BronzeState(
+            blocks={chain: block for chain, block in found.items() if block is not None},
+            corrections=table.transaction_version(_CORRECTIONS) or 0,
+        )
+
+    def _chains(self, table: DeltaTable) -> list[int]:
+        with explained(self.folder):
+            batches = table.to_pyarrow_dataset().to_batches(columns=["chain_id"])
+            return sorted({chain for batch in batches for chain in pc.unique(batch.column(0)).to_pylist()})
+
+    def _table(self) -> DeltaTable:
+        with explained(self.folder):
+            return DeltaTable(self.folder.root, storage_options=self.folder.options)
+
+
+def commit_metadata(blocks: Mapping[int, FinalBlocks]) -> str:
+    """What a commit of these blocks says of itself: by chain, the hash of the last one."""
+    return json.dumps({"hashes": {str(chain): range_.last_hash.hex() for chain, range_ in blocks.items()}})
+
+
+def _raw(rows: pa.Table) -> pa.Table:
+    return rows.select(schemas.LOGS.names).cast(schemas.LOGS)
+
+
+def _correction(table: DeltaTable) -> Transaction:
+    return Transaction(_CORRECTIONS, (table.transaction_version(_CORRECTIONS) or 0) + 1)
+
+
+def ensure_table(place: StorageLocation, name: str) -> None:
+    """Creates a table of the lake, with its comments, if it is not there.
+
+    Raises:
+        LakeVersionError: the table has other columns than this Waybill's.
+    """
+    folder = place.table(name)
+    schema = described(name)
+    with explained(folder):
+        if not DeltaTable.is_deltatable(folder.root, folder.options):
+            DeltaTable.create(
+                folder.root,
+                schema=schema,
+                mode="ignore",
+                name=name,
+                description=description(name),
+                configuration=_CONFIGURATION,
+                storage_options=folder.options,
+            )
+        table = DeltaTable(folder.root, storage_options=folder.options)
+    if {field.name for field in table.schema().fields} != set(schema.names):
+        raise LakeVersionError(
+            f"the table at {folder} has other columns than this Waybill's: use the Waybill that wrote it, or another folder"
+        )
 
 
 def append(logs: DataFrame, lake: Lake, chain: int, blocks: FinalBlocks) -> None:

@@ -15,8 +15,8 @@ from indexer.model import schemas
 from indexer.model.dictionary import NAME_COLUMNS
 from indexer.model.settings import StallPolicy
 from indexer.model.spark_types import spark_schema
-from indexer.transforms import divergences as divergence_rules
-from indexer.transforms.queries import ABOUT_ROUTERS, query
+from indexer.pipeline import divergences as divergence_rules
+from indexer.pipeline.queries import ABOUT_ROUTERS, query
 
 _HIGHEST_GMP: Final = 16  # that a contract takes
 

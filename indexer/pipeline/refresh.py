@@ -11,22 +11,25 @@ from __future__ import annotations
 import hashlib
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from importlib.resources import files as resources
 from typing import Final, TypeVar
 
 import deltalake
+import pyarrow as pa
 import structlog
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
-from indexer.lake.lake import BronzeState, Lake, ensure_table
-from indexer.lake.reading import AsOf, as_of, state_as_of
+from indexer.model import schemas
 from indexer.model.dictionary import TABLES
+from indexer.model.settings import StallPolicy
 from indexer.model.storage_location import StorageLocation
 from indexer.pipeline import bronze, gold, silver
-from indexer.pipeline.store_facts import StoreFacts
+from indexer.pipeline.bronze import BronzeState, Lake, ensure_table
+from indexer.pipeline.reading import AsOf, as_of, state_as_of
 from indexer.spark.session import LONG_HISTORY
 
 log = structlog.get_logger(__name__)
@@ -47,6 +50,29 @@ _CHECKPOINT: Final = "waybill.checkpoint"
 _DAY: Final = 86_400
 
 Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreFacts:
+    """Facts that the events do not contain.
+
+    Attributes:
+        policy: when a message counts as silent; from the index's store.
+        limits: `schemas.LIMITS`, from the same.
+        divergences: `schemas.DIVERGENCES` that do not follow from messages and receipts; from the same.
+        final_times: `schemas.FINAL_TIMES`, from the same.
+        attested: `schemas.ATTESTED`, from the relayer's store; None if there is none here.
+        paid: `schemas.PAID`, from the same; None if there is none here.
+        chain_names: the chains' names by EIP-155 id; from the deployments file.
+    """
+
+    policy: StallPolicy = field(default_factory=StallPolicy)
+    limits: pa.Table = field(default_factory=schemas.LIMITS.empty_table)
+    divergences: pa.Table = field(default_factory=schemas.DIVERGENCES.empty_table)
+    final_times: pa.Table = field(default_factory=schemas.FINAL_TIMES.empty_table)
+    attested: pa.Table | None = None
+    paid: pa.Table | None = None
+    chain_names: Mapping[int, str] = field(default_factory=dict[int, str])
 
 
 def refresh(
@@ -102,8 +128,10 @@ def _checkpoint(spark: SparkSession, lake: Lake, state: BronzeState, *, full: bo
 
 def _code() -> str:
     """Hash the code that computes silver. Rows of different versions of it must not be mixed."""
-    folders = [resources("indexer.transforms"), resources("indexer.transforms") / "sql", resources("indexer.decode")]
-    found = [part for folder in folders for part in folder.iterdir() if part.name.endswith((".py", ".sql"))]
+    pipeline = resources("indexer.pipeline")
+    found = [pipeline / "silver.py", pipeline / "queries.py"]
+    for folder in (pipeline / "sql", resources("indexer.decode")):
+        found += [part for part in folder.iterdir() if part.name.endswith((".py", ".sql"))]
     texts = b"".join(part.read_bytes() for part in sorted(found, key=lambda part: part.name))
     return hashlib.sha256(texts).hexdigest()[:16]
 

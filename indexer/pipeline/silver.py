@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from indexer.decode.events import events_of_logs
 from indexer.model import schemas
 from indexer.model.spark_types import spark_schema
-from indexer.transforms.queries import FOR_SPARK, query
+from indexer.pipeline.queries import FOR_SPARK, query
 
 
 def events(logs: DataFrame) -> DataFrame:

@@ -31,7 +31,7 @@ _LASTING: Final = (Status.EXECUTED, Status.CANCELLED, Status.DIVERGED)
 _PASSING: Final = tuple(status for status in Status if status not in (*_LASTING, Status.ORPHANED))
 
 _TIME_MAKES: Final = (Status.STALLED, Status.EXPIRED, Status.UNKNOWN)
-"""Shown of messages that are stored as something else; see `transforms/sql/effective_status.sql`."""
+"""Shown of messages that are stored as something else; see `pipeline/sql/effective_status.sql`."""
 
 _UNDECIDED: Final = (
     Status.UNFUNDED,

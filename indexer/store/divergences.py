@@ -1,12 +1,12 @@
-"""What contradicts, by the store's own tables: `indexer.transforms.divergences` asked of them, and what the index has noted."""
+"""What contradicts, by the store's own tables: `indexer.pipeline.divergences` asked of them, and what the index has noted."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from indexer.pipeline.divergences import divergences, reports, sent_together, with_ends
+from indexer.pipeline.queries import query
 from indexer.store.effective_status import PERIODS, ROUTER_EVENTS
-from indexer.transforms.divergences import divergences, reports, sent_together, with_ends
-from indexer.transforms.queries import query
 
 # Of a pruned message the receipt that a duplicate repeats is not here any more.
 _DUPLICATES: Final = f"""

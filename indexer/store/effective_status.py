@@ -1,10 +1,10 @@
-"""Messages as they are shown: the store's own tables behind `transforms/sql/effective_status.sql`."""
+"""Messages as they are shown: the store's own tables behind `pipeline/sql/effective_status.sql`."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from indexer.transforms.queries import ABOUT_ROUTERS, paused, query
+from indexer.pipeline.queries import ABOUT_ROUTERS, paused, query
 
 ROUTER_EVENTS: Final = f"""(
       select chain_id, block_number, log_index, event, gmp, chain, recipient, quorum, gmps, until from events

@@ -15,15 +15,15 @@ from sqlalchemy.engine import RowMapping
 from indexer.model import schemas
 from indexer.model.errors import RangeGapError
 from indexer.model.settings import StallPolicy
+from indexer.pipeline.queries import query
 from indexer.sources.position import HASH_PREFIX, ChainPosition
+from indexer.store import pauses as pause_log
 from indexer.store import tables
 from indexer.store.blocks import MAX_ROWS, BlockRange, in_pieces
 from indexer.store.engine import writing_engine
 from indexer.store.finality import note_final
+from indexer.store.pauses import PAUSE_EVENTS, pauses
 from indexer.store.retention import complete_pruned, has_pruned, pruned_among
-from indexer.transforms import pauses as pause_log
-from indexer.transforms.pauses import PAUSE_EVENTS, pauses
-from indexer.transforms.queries import query
 
 FINALITY_VIOLATED: Final = "FINALITY_VIOLATED"
 """The mark of messages whose final events a chain took back."""

@@ -113,7 +113,7 @@ Index(
     postgresql_where=_message.executions > 0,
 )
 for _name, _unexpected in {
-    # What `transforms/divergences.py` looks for, in its words: all of it together is next to nothing.
+    # What `pipeline/divergences.py` looks for, in its words: all of it together is next to nothing.
     "executed_twice": _message.executions > 1,
     "payload_differs": _message.payload_differs,
     "executed_early": (_message.executions > 0) & (_message.executed_time < _message.source_time),
@@ -147,7 +147,7 @@ for _name, _columns in {
 }.items():
     Index(_name, text(f"{_columns}{SEEN}, message_id"), _table=messages)
 
-_reported = messages.c.outcome.is_not(None)  # what `transforms/divergences.py` looks for, too
+_reported = messages.c.outcome.is_not(None)  # what `pipeline/divergences.py` looks for, too
 Index(
     "messages_reported",
     text(f"{SEEN}, message_id"),

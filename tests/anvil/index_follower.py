@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from bridge.evm.endpoint_policy import EndpointPolicy
 from bridge.evm.transport import HttpExchange
-from indexer.lake.history import History
-from indexer.lake.lake import Lake
-from indexer.lake.promotion import promote
+from indexer.jobs.history import History
+from indexer.jobs.promotion import promote
 from indexer.model import schemas
 from indexer.model.settings import SourceLimits, StallPolicy
+from indexer.pipeline.bronze import Lake
 from indexer.sources.chain import ChainReader, chain_config
 from indexer.sources.position import ChainPosition
 from indexer.sources.tail import ChainTail

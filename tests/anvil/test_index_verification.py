@@ -12,11 +12,11 @@ from sqlalchemy import delete
 from bridge.devnet import Devnet
 from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
+from indexer.jobs.history import History
+from indexer.jobs.promotion import promote
 from indexer.jobs.verify import LaneCheck, Verdict, correct, verify
-from indexer.lake.history import History
-from indexer.lake.lake import Lake
-from indexer.lake.promotion import promote
 from indexer.model.settings import SourceLimits
+from indexer.pipeline.bronze import Lake
 from indexer.sources.chain import ChainReader, chain_config
 from indexer.sources.position import ChainPosition
 from indexer.store import tables

@@ -14,8 +14,8 @@ from typing import Any
 from bridge.protocol.deployment import Deployment
 from indexer.jobs import stream
 from indexer.jobs.index import run_index
-from indexer.lake.lake import Lake
 from indexer.model.settings import IndexFolder, IndexSettings, SourceLimits, StallPolicy
+from indexer.pipeline.bronze import Lake
 from indexer.store import store
 
 POINTS = (

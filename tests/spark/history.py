@@ -11,8 +11,8 @@ from typing import Any, Final
 from bridge.protocol.message import Message
 from indexer.decode.events import events_table
 from indexer.decode.logs import raw_logs
-from indexer.lake.lake import Lake
-from indexer.lake.promotion import promote
+from indexer.jobs.promotion import promote
+from indexer.pipeline.bronze import Lake
 from indexer.store.store import Store
 from tests.unit.indexer.logs import ALPHA, BETA, EMITTERS
 from tests.unit.indexer.stories import change, fork_of, happening

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from indexer.lake.lake import Lake
-from indexer.lake.reading import rows_of
 from indexer.model.dictionary import TABLES
 from indexer.model.settings import IndexFolder
 from indexer.model.storage_location import StorageLocation
+from indexer.pipeline.bronze import Lake
+from indexer.pipeline.reading import rows_of
 from tests.postgresql import Server, running_postgresql
 from tests.s3 import CREDENTIALS, S3, running_s3
 from tests.spark.chain import AnvilChain

@@ -15,8 +15,8 @@ import pytest
 from pyspark.sql import SparkSession
 from sqlalchemy import create_engine
 
-from indexer.lake.history import History
-from indexer.lake.lake import Lake
+from indexer.jobs.history import History
+from indexer.pipeline.bronze import Lake
 from tests.spark.chain import AnvilChain, anvil_chain
 from tests.spark.story import World
 

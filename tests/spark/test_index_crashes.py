@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from indexer.lake.lake import Lake
 from indexer.model.settings import IndexFolder
+from indexer.pipeline.bronze import Lake
 from tests import seeds
 from tests.spark.crashing_index import POINTS
 from tests.spark.story import World

@@ -12,16 +12,15 @@ from pyspark.sql import DataFrame, SparkSession
 from bridge.evm.rpc_answers import RpcError, WrongChainError
 from bridge.protocol.message import Kind
 from bridge.protocol.status import Status
+from indexer.jobs.history import History
 from indexer.jobs.index import check_chains
 from indexer.jobs.repair import find_violation, repair
-from indexer.lake.history import History
-from indexer.lake.lake import Lake
-from indexer.lake.reading import rows_of
 from indexer.model import schemas
 from indexer.model.errors import FinalityViolatedError
 from indexer.model.settings import SourceLimits, StallPolicy
-from indexer.pipeline.refresh import refresh
-from indexer.pipeline.store_facts import StoreFacts
+from indexer.pipeline.bronze import Lake
+from indexer.pipeline.reading import rows_of
+from indexer.pipeline.refresh import StoreFacts, refresh
 from indexer.sources.chain import ChainReader, chain_config
 from indexer.store import tables
 from indexer.store.store import Store

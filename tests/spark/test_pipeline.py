@@ -21,15 +21,15 @@ from pyspark.sql import SparkSession
 
 from bridge.protocol.gmps import Gmp
 from indexer.jobs.report import read_report
-from indexer.lake.lake import FinalBlocks, Lake
-from indexer.lake.reading import as_of, rows_of
-from indexer.lake.user_queries import answer
+from indexer.jobs.store_facts import read_facts
 from indexer.model import schemas
 from indexer.model.dictionary import TABLES
 from indexer.pipeline import refresh as pipeline
+from indexer.pipeline.bronze import FinalBlocks, Lake
 from indexer.pipeline.catalog import register
-from indexer.pipeline.refresh import refresh
-from indexer.pipeline.store_facts import StoreFacts, read_facts
+from indexer.pipeline.reading import as_of, rows_of
+from indexer.pipeline.refresh import StoreFacts, refresh
+from indexer.pipeline.user_queries import answer
 from indexer.spark.session import batch_session
 from indexer.store.reader import IndexReader
 from tests.spark.history import SeededHistory, seeded_history

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer.lake.lake import Lake
+from indexer.pipeline.bronze import Lake
 from tests.unit.cli.command import Command
 from tests.unit.cli.test_index_commands import Network, network, waybill
 from tests.unit.indexer.lakes import write_table

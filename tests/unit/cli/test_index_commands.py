@@ -20,8 +20,8 @@ from sqlalchemy.engine import make_url
 
 from bridge.cli.workspace import Workspace
 from bridge.protocol.deployment import ChainDeployment, Deployment
-from indexer.lake.lake import Lake
-from indexer.lake.promotion import promote
+from indexer.jobs.promotion import promote
+from indexer.pipeline.bronze import Lake
 from indexer.store.store import Store
 from tests.postgresql import Server
 from tests.s3 import S3

@@ -23,6 +23,10 @@ URL = "http://simulated"
 Misbehaviour = Callable[[str, Any], httpx.Response | None]
 
 
+async def no_wait(_seconds: float) -> None:
+    """Stands in for `asyncio.sleep`, so that retries do not wait."""
+
+
 class SimulatedExchange(HttpExchange):
     """Sends requests to a simulated endpoint."""
 

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from indexer.lake.lake import FinalBlocks, Lake, ensure_table
-from indexer.lake.reading import AsOf, state_as_of
 from indexer.model.dictionary import TABLES
+from indexer.pipeline.bronze import FinalBlocks, Lake, ensure_table
+from indexer.pipeline.reading import AsOf, state_as_of
 from tests.unit.indexer.world import SimulatedChain, new_world, routed, sent_message
 
 

@@ -12,18 +12,18 @@ import pyarrow as pa
 import pytest
 
 from indexer.jobs import backfill, index, stream, watch
+from indexer.jobs.promotion import promote
 from indexer.jobs.stream import where_to_begin
 from indexer.jobs.watch import Watch
-from indexer.lake.lake import FinalBlocks, Lake
-from indexer.lake.promotion import promote
 from indexer.model import schemas
 from indexer.model.errors import IndexerError
 from indexer.model.settings import IndexFolder, IndexSettings, SourceLimits, StallPolicy
+from indexer.pipeline.bronze import FinalBlocks, Lake
 from indexer.sources.chain import ChainConfig, ChainReader
 from indexer.sources.tail import ChainTail
 from indexer.store.blocks import Batch
 from indexer.store.store import Store
-from tests.unit.indexer.endpoint import WithRouter, reader_of
+from tests.unit.indexer.endpoint import WithRouter, no_wait, reader_of
 from tests.unit.indexer.logs import EMITTERS
 from tests.unit.indexer.world import START, SimulatedChain
 
@@ -84,7 +84,7 @@ class Runner:
             monkeypatch.setattr(module, "ChainReader", self.reader)
         monkeypatch.setattr(backfill, "_read_into_lake", self._read)
         monkeypatch.setattr(index, "chain_config", lambda chain, _endpoints: chain)
-        monkeypatch.setattr("indexer.sources.transport.time.sleep", lambda _seconds: None)
+        monkeypatch.setattr("indexer.sources.transport.sleep", no_wait)
         return self
 
     def _read(

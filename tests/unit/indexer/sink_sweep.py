@@ -17,10 +17,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from indexer.lake.history import History
-from indexer.lake.lake import Lake
-from indexer.lake.promotion import kept_elsewhere, promote
+from indexer.jobs.history import History
+from indexer.jobs.promotion import kept_elsewhere, promote
 from indexer.model.storage_location import StorageLocation
+from indexer.pipeline.bronze import Lake
 from indexer.store import tables
 from indexer.store.retention import prune
 from indexer.store.store import Store

@@ -12,9 +12,9 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from indexer.lake.lake import FinalBlocks, Lake
 from indexer.model import schemas
 from indexer.model.settings import SourceLimits
+from indexer.pipeline.bronze import FinalBlocks, Lake
 from indexer.sources import backfill_task
 from indexer.sources.backfill_task import RangeReader
 from indexer.sources.blocks import AdaptiveRanges

@@ -20,7 +20,7 @@ from indexer.sources.blocks import AdaptiveRanges
 from indexer.sources.chain import ChainReader
 from indexer.sources.position import ChainPosition
 from tests.cases import for_each_case
-from tests.unit.indexer.endpoint import Endpoint, RpcFaultError, chain_copy, chain_of, reader_of, truth
+from tests.unit.indexer.endpoint import Endpoint, RpcFaultError, chain_copy, chain_of, no_wait, reader_of, truth
 from tests.unit.indexer.logs import ADAPTERS, ALPHA
 from tests.unit.indexer.world import SimulatedChain, absorbed, adapter_replaced, retried, routed, sent_message
 
@@ -29,10 +29,7 @@ LIMITS = SourceLimits(hash_window=16, rollback_patience=5.0)
 
 @pytest.fixture(autouse=True)
 def _retries_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def pass_over(_seconds: float) -> None:
-        return
-
-    monkeypatch.setattr("indexer.sources.transport.sleep", pass_over)
+    monkeypatch.setattr("indexer.sources.transport.sleep", no_wait)
 
 
 def follow(reader: ChainReader, position: ChainPosition) -> tuple[ChainPosition, list[tuple[int, bytes]]]:

@@ -11,6 +11,7 @@ import pytest
 
 from bridge.protocol.message import Kind
 from bridge.protocol.status import Status
+from indexer.jobs.lane_totals import Direction, LaneTotal
 from indexer.jobs.verify import LaneCheck, Verdict, keep
 from indexer.model.divergences import MEANINGS
 from indexer.model.settings import StallPolicy
@@ -18,7 +19,6 @@ from indexer.store.limits import set_limits
 from indexer.store.reader import IndexReader
 from indexer.store.retries import request_retries
 from indexer.store.store import Store
-from indexer.transforms.lanes import Direction, LaneTotal
 from tests.unit.indexer.logs import ADAPTERS, ALPHA, BETA
 from tests.unit.indexer.world import (
     START,

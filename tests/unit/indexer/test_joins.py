@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from sqlalchemy import delete, select, update
 from structlog.testing import capture_logs
 
+from indexer.jobs.history import History
+from indexer.jobs.promotion import promote
 from indexer.jobs.repair import find_violation
 from indexer.jobs.repair import repair as jobs_repair
 from indexer.jobs.verify import last_equal
-from indexer.lake.history import History
-from indexer.lake.lake import FinalBlocks, Lake
-from indexer.lake.promotion import promote
 from indexer.model import schemas
 from indexer.model.errors import RangeGapError
+from indexer.pipeline.bronze import FinalBlocks, Lake
 from indexer.store import tables
 from indexer.store.reader import IndexReader
 from tests.unit.indexer.clock import indexed_world

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from indexer.lake import promotion
-from indexer.lake.lake import Lake
-from indexer.lake.promotion import promote
+from indexer.jobs import promotion
+from indexer.jobs.promotion import promote
 from indexer.model import schemas
 from indexer.model.errors import LakeVersionError, RangeGapError
+from indexer.pipeline.bronze import Lake
 from indexer.store.store import Store
 from tests.unit.indexer.lakes import chain_with_events, final
 from tests.unit.indexer.logs import ALPHA, BETA

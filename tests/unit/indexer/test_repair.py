@@ -13,18 +13,18 @@ from sqlalchemy import select
 
 from bridge.evm.rpc_answers import TransientRpcError, UnknownBlockError
 from bridge.protocol.status import Status
+from indexer.jobs.history import History
+from indexer.jobs.promotion import promote
 from indexer.jobs.repair import find_violation, mark, repair
 from indexer.jobs.stream import Stream
-from indexer.lake.history import History
-from indexer.lake.lake import Lake
-from indexer.lake.promotion import promote
 from indexer.model.settings import IndexFolder, IndexSettings, SourceLimits
+from indexer.pipeline.bronze import Lake
 from indexer.sources.chain import ChainConfig, ChainReader
 from indexer.spark.outage import SparkOutage
 from indexer.store import tables
 from indexer.store.reader import IndexReader
 from indexer.store.store import Store
-from tests.unit.indexer.endpoint import Endpoint, reader_of
+from tests.unit.indexer.endpoint import Endpoint, no_wait, reader_of
 from tests.unit.indexer.lakes import repairs
 from tests.unit.indexer.logs import ALPHA, BETA, EMITTERS
 from tests.unit.indexer.world import (
@@ -98,7 +98,7 @@ def _down() -> Endpoint:
 
 @pytest.fixture(autouse=True)
 def _retries_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("indexer.sources.transport.time.sleep", lambda _seconds: None)
+    monkeypatch.setattr("indexer.sources.transport.sleep", no_wait)
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from bridge.cli.report import tables
 from bridge.protocol.numbers import percentile
 from indexer.jobs.report import Report, read_report
-from indexer.lake.lake import Lake
 from indexer.model.errors import QueryError
+from indexer.pipeline.bronze import Lake
 from tests.unit.cli.network import write_network
 from tests.unit.indexer.lakes import write_table
 from tests.unit.indexer.logs import ALPHA, BETA

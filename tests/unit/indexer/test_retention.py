@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from bridge.protocol.status import Status
-from indexer.lake.lake import Lake
-from indexer.lake.promotion import promote
+from indexer.jobs.promotion import promote
+from indexer.pipeline.bronze import Lake
 from indexer.store import tables
 from indexer.store.reader import IndexReader
 from indexer.store.store import Store

@@ -15,12 +15,12 @@ import pytest
 
 from indexer.jobs import backfill
 from indexer.jobs.backfill import fill_store
+from indexer.jobs.history import History
+from indexer.jobs.promotion import promote
 from indexer.jobs.stream import forget
-from indexer.lake.history import History
-from indexer.lake.lake import Lake
-from indexer.lake.promotion import promote
 from indexer.model.errors import IndexerError, LakeDamagedError
 from indexer.model.settings import IndexFolder, IndexSettings, SourceLimits
+from indexer.pipeline.bronze import Lake
 from indexer.sources.chain import ChainConfig, ChainReader
 from indexer.store.store import Store
 from tests import seeds

@@ -14,17 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete
 
+from indexer.jobs import history
+from indexer.jobs.history import History
+from indexer.jobs.lane_totals import COLUMNS, Direction, LaneTotal, lane_totals
+from indexer.jobs.promotion import promote
 from indexer.jobs.verify import Verdict, correct, keep, last_equal, verify
 from indexer.jobs.watch import Watch
-from indexer.lake import history
-from indexer.lake.history import History
-from indexer.lake.lake import Lake
-from indexer.lake.promotion import promote
 from indexer.model import schemas
 from indexer.model.settings import IndexFolder, IndexSettings, SourceLimits
+from indexer.pipeline.bronze import Lake
 from indexer.store import tables
 from indexer.store.store import Store
-from indexer.transforms.lanes import COLUMNS, Direction, LaneTotal, lane_totals
 from tests.unit.indexer.endpoint import Endpoint, WithRouter, reader_of
 from tests.unit.indexer.logs import ALPHA, BETA
 from tests.unit.indexer.world import (

@@ -8,11 +8,11 @@ from typing import Final
 import duckdb
 import pyarrow as pa
 
-from indexer.lake.files import explained
-from indexer.lake.reading import register
 from indexer.model.dictionary import TABLES, shown_columns
 from indexer.model.errors import QueryError
 from indexer.model.storage_location import StorageLocation
+from indexer.pipeline.files import explained
+from indexer.pipeline.reading import register
 
 _LOCKED: Final = {
     # No file, no network, no extension: a query reads the tables that are registered, and nothing else of this machine.

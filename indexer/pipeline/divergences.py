@@ -11,7 +11,7 @@ from string import Template
 from typing import Final
 
 from bridge.protocol.message import Kind
-from indexer.transforms.queries import COLUMNS, CONFLICTS, query
+from indexer.pipeline.queries import COLUMNS, CONFLICTS, query
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ _OF_RECEIPTS: Final = (
 """Kinds that a message's receipts show, judged by what routers had said until then."""
 
 _OF_MESSAGES: Final = ("reported_before_end", "fan_out_differs")
-"""Kinds that several messages show. Each of these has its query in `transforms/sql/divergences`."""
+"""Kinds that several messages show. Each of these has its query in `pipeline/sql/divergences`."""
 
 
 def divergences(**values: str) -> str:
@@ -221,7 +221,7 @@ def _rules_of_one(values: dict[str, str]) -> list[str]:
 
 def reports(messages: str) -> str:
     """The messages that report the end of another."""
-    return f"(select * from {messages} report where kind = {Kind.REPORT:d})"  # noqa: S608  our own texts
+    return f"(select * from {messages} report where kind = {Kind.REPORT:d})"
 
 
 def sent_together(messages: str) -> str:
@@ -230,14 +230,14 @@ def sent_together(messages: str) -> str:
       select f.* from {messages} f
       join (select source_chain, source_transaction from {messages} one group by 1, 2 having count(*) > 1) several
         on several.source_chain = f.source_chain and several.source_transaction = f.source_transaction
-    )"""  # noqa: S608  our own texts
+    )"""
 
 
 def with_ends(messages: str) -> str:
     """The query for messages with how each ended: 1 in `succeeded`, or 1 in `failed`."""
     ends = f"{COLUMNS['succeeded']} as succeeded, {COLUMNS['failed']} as failed"
     sent = "m.message_id, m.source_chain, m.destination_chain, m.source_transaction, m.sender, m.payload_hash"
-    return f"select {sent}, {ends} from {messages} m where m.source_block is not null"  # noqa: S608  our own texts
+    return f"select {sent}, {ends} from {messages} m where m.source_block is not null"
 
 
 def _filled(text: str, values: dict[str, str]) -> str:

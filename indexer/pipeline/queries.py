@@ -102,14 +102,14 @@ ABOUT_ROUTERS: Final = (
 
 @cache
 def _template(name: str) -> Template:
-    return Template((files("indexer.transforms") / "sql" / f"{name}.sql").read_text())
+    return Template((files("indexer.pipeline") / "sql" / f"{name}.sql").read_text())
 
 
 def query(name: str, **tables: str) -> str:
     """A query's text.
 
     Args:
-        name: of a file in `transforms/sql`.
+        name: of a file in `pipeline/sql`.
         tables: what stands for the tables that it reads, `text`, the engine's word for a string, and what else depends on the
             engine: `FOR_SPARK`.
     """
@@ -132,4 +132,4 @@ def paused(kind: str, since: str, until: str = "d.block_time") -> str:
       select cast(sum({end} - {begin}) as bigint) from pauses p
       where p.chain_id = m.destination_chain and p.other_chain = m.source_chain and p.kind = '{kind}'
         and p.ends > {since} and p.begins < {until}
-    ), 0)"""  # noqa: S608  our own texts
+    ), 0)"""

@@ -8,8 +8,8 @@ from typing import Final
 import pyarrow as pa
 from sqlalchemy import Engine, select
 
-from indexer.lake.lake import Lake
 from indexer.model import schemas
+from indexer.pipeline.bronze import Lake
 from indexer.sources.position import ChainPosition
 from indexer.store import tables
 from indexer.store.store import events_between, position_of

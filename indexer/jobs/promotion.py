@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import structlog
 
-from indexer.lake.lake import FinalBlocks, Lake
+from indexer.pipeline.bronze import FinalBlocks, Lake
 from indexer.store.store import Store
 
 log = structlog.get_logger(__name__)

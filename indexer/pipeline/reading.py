@@ -13,9 +13,9 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from pyarrow.dataset import dataset
 
-from indexer.lake.files import check_there, explained, files_in, files_of, root_of
 from indexer.model.dictionary import TABLES
 from indexer.model.storage_location import StorageLocation
+from indexer.pipeline.files import check_there, explained, files_in, files_of, root_of
 
 _LAST_TABLE: Final = "gold.divergences"  # of those that a refresh writes
 _AS_OF: Final = "waybill.asOf"  # the property of that table which says as of when all tables are

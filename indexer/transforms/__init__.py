@@ -1,1 +1,0 @@
-"""Pure functions from DataFrames to DataFrames. Their SQL also runs in the store."""
