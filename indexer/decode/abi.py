@@ -1,4 +1,4 @@
-"""ABI-encoded event data of many logs at once, as strict as `eth_abi`: what that refuses is refused here."""
+"""Decodes the ABI-encoded data of many logs at once, as strictly as `eth_abi`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from indexer.decode.hexadecimal import Bytes, Flags, Integers
 
 @dataclass(slots=True)
 class Rows:
-    """Some logs of one event on their way to columns.
+    """Logs of one event that are being decoded.
 
     Attributes:
-        errors: per row, what is wrong with it; empty while nothing is.
+        errors: by row, why it can't be decoded; empty for sound rows.
     """
 
     data: Bytes  # flat
@@ -28,19 +28,19 @@ class Rows:
         self.errors = np.full(len(self.starts), "", dtype=object)
 
     def refuse(self, bad: Flags, why: str) -> None:
-        """Notes an error on rows that have none yet."""
+        """Records an error for rows without one."""
         if bad.any():
             self.errors[bad & (self.errors == "")] = why
 
     def words(self, positions: Integers) -> Bytes:
-        """The 32-byte words at each row's own byte position; zeros, and an error, where the data ends before."""
+        """Returns the 32-byte word at each row's byte position; zeros, with an error, if the data is too short."""
         whole = (positions >= 0) & (positions + 32 <= self.lengths)
         self.refuse(~whole, "the data is too short")
         return gather(self.data, np.where(whole, self.starts + positions, 0), 32, whole)
 
 
 def gather(data: Bytes, starts: Integers, width: int, valid: Flags) -> Bytes:
-    """Slices of one width at many places, shape (rows, width); zeros where not `valid`."""
+    """Returns slices of equal width, shape (rows, width); zeros for rows that are not `valid`."""
     out = np.zeros((len(starts), width), np.uint8)
     if valid.any():
         out[valid] = slices(data, starts[valid], width)
@@ -48,14 +48,14 @@ def gather(data: Bytes, starts: Integers, width: int, valid: Flags) -> Bytes:
 
 
 def slices(data: Bytes, starts: Integers, width: int) -> Bytes:
-    """Slices of one width, all of them within the data, shape (rows, width)."""
+    """Returns slices of equal width within the data, shape (rows, width)."""
     # As one value of `width` bytes each, numpy copies them whole; as rows of bytes, byte by byte.
     windows = np.ndarray((len(data) - width + 1,), f"V{width}", data, strides=(1,))
     return windows[starts].view(np.uint8).reshape(-1, width)
 
 
 def to_uint64(words: Bytes) -> NDArray[np.uint64]:
-    """The last eight bytes of each row, big-endian."""
+    """Returns the last eight bytes of each row as a big-endian integer."""
     return np.ascontiguousarray(words[:, -8:]).view(">u8").ravel().astype(np.uint64)
 
 
@@ -73,34 +73,34 @@ def exceeds(words: Bytes, bits: int) -> Flags:
 
 
 def unsigned(rows: Rows, words: Bytes, bits: int, name: str) -> NDArray[np.uint64]:
-    """A ``uint8`` … ``uint64`` in each word; a word that holds more is an error."""
+    """Decodes a ``uint8`` … ``uint64`` from each word; a larger value is an error."""
     rows.refuse(exceeds(words, bits), f"{name} is no uint{bits}")
     return to_uint64(words)
 
 
 def boolean(rows: Rows, words: Bytes, name: str) -> Flags:
-    """A ``bool`` in each word."""
+    """Decodes a ``bool`` from each word."""
     rows.refuse(exceeds(words, 8) | (words[:, 31] > 1), f"{name} is no bool")
     return np.asarray(words[:, 31] == 1)
 
 
 def address(rows: Rows, words: Bytes, name: str) -> Bytes:
-    """An ``address`` in each word, left-padded as messages carry it."""
+    """Decodes an ``address`` from each word, left-padded as in messages."""
     rows.refuse(exceeds(words, 160), f"{name} is no address")
     return words
 
 
 def dynamic_bytes(rows: Rows, pointers: Bytes, head_length: int, name: str) -> tuple[Integers, Integers]:
-    """``bytes`` whose offset stands in the words `pointers`.
+    """Locates ``bytes`` parameters.
 
     Args:
         rows: the logs.
-        pointers: the words of this parameter.
-        head_length: bytes that the words of all parameters take; no content can begin before.
+        pointers: the head words of the parameter.
+        head_length: length of the head in bytes; content begins behind it.
         name: for errors.
 
     Returns:
-        Per row, where the content begins in the flat data and how long it is; 0 and 0 where it is an error.
+        Start in the flat data and length by row; 0 and 0 for an error.
     """
     offsets = _size(rows, pointers, f"the offset of {name}")
     rows.refuse(offsets < head_length, f"the offset of {name} points into the head")
@@ -115,7 +115,7 @@ def dynamic_bytes(rows: Rows, pointers: Bytes, head_length: int, name: str) -> t
 
 
 def _size(rows: Rows, words: Bytes, name: str) -> Integers:
-    """An offset or a length: it can't be meant to reach beyond the longest data there is."""
+    """Decodes an offset or a length, of at most 32 bits."""
     rows.refuse(exceeds(words, 32), f"{name} is too large")
     return np.where(rows.errors == "", to_uint64(words) & np.uint64(0xFFFFFFFF), 0).astype(np.int64)
 
@@ -129,7 +129,7 @@ def _check_padding(rows: Rows, starts: Integers, lengths: Integers, name: str) -
 
 
 def binary_column(data: Bytes, starts: Integers, lengths: Integers) -> pa.Array:
-    """Slices of flat data as a binary column."""
+    """Returns slices of flat data as a binary column."""
     if len(lengths) and lengths[0] and (lengths == lengths[0]).all():
         return fixed_column(slices(data, starts, int(lengths[0])))
     offsets = np.zeros(len(starts) + 1, np.int32)
@@ -142,7 +142,7 @@ def binary_column(data: Bytes, starts: Integers, lengths: Integers) -> pa.Array:
 
 
 def fixed_column(values: Bytes) -> pa.Array:
-    """Shape (rows, width) as a binary column."""
+    """Returns an array of shape (rows, width) as a binary column."""
     rows, width = values.shape
     offsets = np.arange(rows + 1, dtype=np.int32) * width
     return pa.Array.from_buffers(

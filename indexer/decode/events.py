@@ -1,7 +1,7 @@
-"""Logs of Waybill's contracts to rows of the events table.
+"""Decodes logs of Waybill's contracts to rows of the events table.
 
-Every log becomes exactly one row, with its topics and data. One that carries Waybill's event but can't be right is not
-decoded, and `error` has the reason: nothing is dropped, and nothing stops the stream. `events_of_logs` decodes the raw logs of the lake
+Every log becomes exactly one row, with its topics and data. A malformed event of Waybill's is quarantined: it is not
+decoded, and `error` has the reason, so that nothing is dropped or stops the stream. `events_of_logs` decodes the raw logs of the lake
 again.
 """
 
@@ -69,7 +69,7 @@ _WORDS: Final = ("source_router", "sender", "destination_router", "recipient", "
 
 @dataclass(frozen=True, slots=True)
 class Emitters:
-    """Waybill's contracts on one chain: what others emit is not Waybill's, whatever its topics."""
+    """Waybill's contracts on one chain. Logs of other contracts are ignored, whatever their topics."""
 
     chain_id: int
     router: bytes  # 20 bytes
@@ -77,16 +77,16 @@ class Emitters:
 
     @property
     def addresses(self) -> tuple[bytes, ...]:
-        """All of them, the router first."""
+        """All addresses, the router's first."""
         return (self.router, *sorted(self.adapters))
 
     def with_adapters(self, adapters: Iterable[bytes]) -> Emitters:
-        """The same with more adapters: those that the router has registered since."""
+        """Returns the emitters with adapters that the router registered later."""
         return replace(self, adapters=self.adapters | frozenset(adapters))
 
 
 def events_table(logs: RawLogs, emitters: Emitters) -> pa.Table:
-    """The events that logs hold, in the order of the chain.
+    """Decodes logs to events, in the order of the chain.
 
     Args:
         logs: logs of one chain, each with its block's time.
@@ -101,17 +101,17 @@ def events_table(logs: RawLogs, emitters: Emitters) -> pa.Table:
 
 
 def logs_table(logs: RawLogs, emitters: Emitters) -> pa.Table:
-    """The logs themselves, in the order of the chain, undecoded: `schemas.LOGS`; arguments as for `events_table`."""
+    """Returns raw logs in the order of the chain, as `schemas.LOGS`; arguments as for `events_table`."""
     columns = _place(logs, emitters, np.arange(len(logs)))
     table = pa.table([columns[field.name].cast(field.type) for field in schemas.LOGS], schema=schemas.LOGS)
     return table.sort_by([("block_number", "ascending"), ("log_index", "ascending")])
 
 
 def events_of_logs(rows: pa.Table) -> pa.Table:
-    """The events of raw logs as the lake keeps them, in the order of each chain.
+    """Decodes raw logs of the lake to events, in the order of each chain.
 
     Args:
-        rows: `schemas.LOGS`, of any chains. Whatever its router has not emitted, one of its adapters has.
+        rows: `schemas.LOGS`, of any chains. Each log was emitted by its router or by one of the router's adapters.
 
     Returns:
         A table of `schemas.EVENTS`, one row per log.
@@ -126,7 +126,7 @@ def events_of_logs(rows: pa.Table) -> pa.Table:
 
 
 def registered_adapters(logs: RawLogs, router: bytes) -> dict[bytes, int]:
-    """The adapters, 20 bytes each, that the router says it has taken in these logs, with the block where it first did."""
+    """Returns the adapters, 20 bytes each, that the router registered in these logs, with the first block of each."""
     topics = np.ascontiguousarray(logs.topics[:, 0]).view("V32").ravel()
     registers = np.zeros(len(logs), bool)
     for event in REGISTRATIONS:
@@ -140,7 +140,7 @@ def registered_adapters(logs: RawLogs, router: bytes) -> dict[bytes, int]:
 
 
 def _by_topic(logs: RawLogs) -> Iterable[tuple[Integers, EventSignature | None]]:
-    """Rows that share topic 0, with the event it stands for."""
+    """Groups rows by topic 0, with the event's signature."""
     topics = np.ascontiguousarray(logs.topics[:, 0]).view("V32").ravel()
     known = np.zeros(len(logs), bool)
     for topic, signature in SIGNATURES.items():
@@ -196,7 +196,7 @@ def _table(columns: Mapping[str, pa.Array], length: int) -> pa.Table:
 def _decode(
     work: abi.Rows, logs: RawLogs, emitters: Emitters, rows: Integers, signature: EventSignature
 ) -> dict[str, pa.Array]:
-    """The columns of one event; rows that can't be right get their error in `work`."""
+    """Decodes the columns of one event; errors of malformed rows are recorded in `work`."""
     _check_emitter(work, logs.address[rows], emitters, signature)
     work.refuse(logs.topic_count[rows] != len(signature.indexed) + 1, "the number of topics is wrong")
     head_length = 32 * len(signature.unindexed)
@@ -249,7 +249,7 @@ def _routed_columns(
     words: Mapping[str, tuple[str, Bytes]],
     emitters: Emitters,
 ) -> dict[str, pa.Array]:
-    """The envelope's fields; what the log states besides must be the same."""
+    """Decodes the envelope; fields that the log itself states must match."""
     count = len(starts)
     expected = {
         "message_id": words["message_id"][1],
@@ -274,7 +274,7 @@ def _column_type(name: str) -> pa.DataType:
 
 
 def _fitting(work: abi.Rows, name: str, column: pa.Array) -> pa.Array:
-    """The column in its table's type; a uint64 that does not fit there is an error."""
+    """Converts a column to its table's type; a uint64 that does not fit is an error."""
     if not pa.types.is_unsigned_integer(column.type) or _column_type(name) == schemas.UINT64:
         return column
     values = column.to_numpy()
@@ -286,7 +286,7 @@ def _fitting(work: abi.Rows, name: str, column: pa.Array) -> pa.Array:
 def envelope_columns(
     rows: Rows, starts: Integers, lengths: Integers, expected: dict[str, Bytes]
 ) -> dict[str, pa.Array]:
-    """What the envelopes say; one that can't be right puts an error on its row.
+    """Decodes envelopes; a malformed one is an error of its row.
 
     Args:
         rows: the logs that the envelopes are in.
@@ -319,7 +319,7 @@ def _integers(field: Bytes) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
 
 
 def _payload_hashes(data: Bytes, starts: Integers, lengths: Integers) -> pa.Array:
-    """The payloads' hashes, null where there is no whole envelope."""
+    """Returns the payloads' hashes; null if the envelope is incomplete."""
     text = data.tobytes()
     spans = zip(starts.tolist(), lengths.tolist(), strict=True)
     hashes = [

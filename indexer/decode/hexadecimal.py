@@ -1,4 +1,4 @@
-"""Hexadecimal text to bytes and integers, a column at a time."""
+"""Decodes hexadecimal text to bytes and integers, a column at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Flags = NDArray[np.bool_]
 
 
 class HexError(ValueError):
-    """Text that is not the hexadecimal that was expected."""
+    """Malformed hexadecimal text."""
 
 
 def _unhex(digits: bytes) -> Bytes:
@@ -25,7 +25,7 @@ def _unhex(digits: bytes) -> Bytes:
 
 
 def fixed_width(values: Sequence[str], width: int) -> Bytes:
-    """Columns such as hashes and addresses.
+    """Decodes a column such as hashes or addresses.
 
     Args:
         values: texts ``0x…`` of `width` bytes each.
@@ -51,7 +51,7 @@ def fixed_width(values: Sequence[str], width: int) -> Bytes:
 
 
 def variable_width(values: Sequence[str]) -> tuple[Bytes, Integers]:
-    """Columns such as a log's data.
+    """Decodes a column such as logs' data.
 
     Returns:
         The bytes of all values one after another, and len(values) + 1 offsets into them.
@@ -74,7 +74,7 @@ def variable_width(values: Sequence[str]) -> tuple[Bytes, Integers]:
 
 
 def quantity(value: object) -> int:
-    """A JSON-RPC quantity, such as ``0x1a``.
+    """Decodes a JSON-RPC quantity, such as ``0x1a``.
 
     Raises:
         HexError: it is not one, or does not fit into 63 bits.
@@ -91,7 +91,7 @@ def quantity(value: object) -> int:
 
 
 def quantities(values: Sequence[str]) -> Integers:
-    """A column of JSON-RPC quantities.
+    """Decodes a column of JSON-RPC quantities.
 
     Raises:
         HexError: one of them is none, or does not fit into 63 bits.

@@ -1,4 +1,4 @@
-"""The logs of one `eth_getLogs` answer as columns."""
+"""Logs as columns, from an answer of `eth_getLogs` or from the lake."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_TOPIC: Final = "0x" + "00" * 32
 
 
 class MalformedLogsError(ValueError):
-    """An endpoint's answer that holds something that is no log. It says nothing about the chain: ask again."""
+    """An answer with a malformed log. It says nothing about the chain; the request is retried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +47,11 @@ class RawLogs:
         return len(self.block_number)
 
     def emitted_by(self, address: bytes) -> Flags:
-        """Which logs a contract, 20 bytes, has emitted."""
+        """Returns which logs a contract emitted; its address has 20 bytes."""
         return np.asarray(np.ascontiguousarray(self.address).view("V20").ravel() == np.frombuffer(address, "V20")[0])
 
     def only(self, chosen: Flags) -> RawLogs:
-        """Some of the logs."""
+        """Returns the chosen logs."""
         lengths = np.diff(self.data_offsets)
         arrays = {name: getattr(self, name)[chosen] for name in _PER_LOG}
         offsets = np.zeros(int(chosen.sum()) + 1, np.int64)
@@ -63,7 +63,7 @@ _PER_LOG: Final = tuple(field.name for field in fields(RawLogs) if not field.nam
 
 
 def logs_of_rows(rows: pa.Table) -> RawLogs:
-    """Raw logs from the lake's rows.
+    """Reads logs from rows of the lake.
 
     Args:
         rows: `schemas.LOGS`, of one chain.
@@ -88,7 +88,7 @@ def logs_of_rows(rows: pa.Table) -> RawLogs:
 
 
 def _flat(column: pa.ChunkedArray) -> tuple[Bytes, Integers]:
-    """The bytes of all values of a binary column, one after another, and where each begins."""
+    """Returns the concatenated values of a binary column, and the offset of each."""
     whole = pa.concat_arrays(
         [chunk.cast(pa.large_binary()) for chunk in column.chunks] or [pa.array([], pa.large_binary())]
     )
@@ -99,7 +99,7 @@ def _flat(column: pa.ChunkedArray) -> tuple[Bytes, Integers]:
 
 
 def raw_logs(logs: Sequence[Mapping[str, Any]]) -> RawLogs:
-    """The logs of an answer's `result`.
+    """Decodes the logs in an answer's `result`.
 
     Raises:
         MalformedLogsError: one of them lacks a field, or has a wrong one.
@@ -127,5 +127,5 @@ def raw_logs(logs: Sequence[Mapping[str, Any]]) -> RawLogs:
 
 
 def quantities_or(default: int, values: Sequence[str | None]) -> Integers:
-    """Quantities of which some may be missing."""
+    """Decodes quantities, of which some may be missing."""
     return np.fromiter((default if value is None else quantity(value) for value in values), np.int64, len(values))

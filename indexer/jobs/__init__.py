@@ -1,1 +1,1 @@
-"""What runs: source, transforms and sinks wired together, and nothing else."""
+"""The work of the commands: the running index, a backfill, refreshes, verification and repair."""

@@ -1,4 +1,4 @@
-"""Long final ranges: Spark reads them in parallel into `bronze.logs`, and the store is filled from there."""
+"""Backfill: Spark reads long final ranges in parallel into `bronze.logs`, and the store is filled from there."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ def backfill(
     lake: Lake,
     lacking: Collection[int] = (),
 ) -> None:
-    """Brings the lake up to the last final block of each chain that is far behind it.
+    """Reads each chain that is far behind its last final block into the lake.
 
-    Executors fetch logs and write them to Delta, in one commit of what takes about a minute, which is what an interruption costs.
+    Executors fetch logs and write them to Delta. A commit holds about a minute's work, which is what an interruption costs.
 
     Args:
         spark: a session.
         chains: the chains.
         settings: how to read them.
         lake: where to.
-        lacking: chains of which the lake has lost blocks that the store no longer has whole: read however few they are.
+        lacking: chains whose lake has lost blocks that the store has pruned in part; they are read however few these are.
     """
     for chain in chains:
         with ChainReader(chain, settings.limits) as reader:
@@ -66,7 +66,7 @@ def backfill(
             if final is None or (final.number - first < settings.backfill_blocks and chain.chain_id not in lacking):
                 continue
             if (misfit := misfit_of_lake(reader, lake)) is not None:
-                log.error("nothing is added to the lake", chain=chain.chain_id, reason=misfit)
+                log.error("lake not extended", chain=chain.chain_id, reason=misfit)
                 continue
             found, size = chain, _BLOCKS_IN_A_COMMIT
             while first <= final.number:
@@ -78,13 +78,13 @@ def backfill(
 
 
 def next_commit(blocks: int, seconds: float) -> int:
-    """How many blocks the next commit has, if so many took so long: at most twice as many, at least half."""
+    """Returns the number of blocks of the next commit: at most twice, at least half of the last."""
     fitting = int(blocks * _COMMIT_SECONDS / max(seconds, 0.001))
     return max(_FEWEST_IN_A_TASK, min(2 * blocks, max(blocks // 2, fitting)))
 
 
 class TaskPlan(NamedTuple):
-    """How blocks are shared out: `tasks` tasks read ranges of `step` blocks, each of them `at_once` ranges at a time."""
+    """Distribution of blocks: `tasks` tasks read ranges of `step` blocks, `at_once` ranges concurrently in each."""
 
     step: int
     tasks: int
@@ -92,10 +92,10 @@ class TaskPlan(NamedTuple):
 
     @classmethod
     def of(cls, blocks: int, cores: int, policy: EndpointPolicy) -> TaskPlan:
-        """For so many blocks, so many tasks that run at once, and an endpoint that is asked so.
+        """Plans for a number of blocks, a number of cores, and an endpoint's policy.
 
-        Without a limit, cores are what is scarce: each has several tasks of one range. With one, as many ranges are read at once as
-        keep the endpoint busy, in no more tasks than run at once: an idle one would have its share of the limit.
+        Without a rate limit, cores are scarce: each gets several tasks of one range. With one, as many ranges are read concurrently as
+        keep the endpoint busy, in no more tasks than there are cores: a waiting task would hold a share of the limit.
         """
         at_once = ranges_at_once(policy)
         shares = _TASKS_PER_CORE * max(1, cores) if at_once is None else at_once
@@ -109,7 +109,7 @@ class TaskPlan(NamedTuple):
 
 
 def ranges_at_once(policy: EndpointPolicy) -> int | None:
-    """How many requests keep an endpoint with a limit busy; None where it has none."""
+    """Returns how many concurrent requests keep a rate-limited endpoint busy; None without a limit."""
     rate = policy.requests_per_second
     return None if rate is None else math.ceil(rate * _ANSWER_SECONDS)
 
@@ -117,10 +117,10 @@ def ranges_at_once(policy: EndpointPolicy) -> int | None:
 def _read_into_lake(
     spark: SparkSession, chain: ChainConfig, limits: SourceLimits, lake: Lake, blocks: FinalBlocks
 ) -> ChainConfig:
-    """Returns the chain with the adapters that its router took in these blocks.
+    """Reads blocks into the lake, and returns the chain with the adapters that its router registered in them.
 
-    Looking for these first would ask for every range twice. Most deployments name all of them, and those that do not are read
-    again: a task does not know what another one's blocks have registered.
+    Looking for registrations first would request every range twice. Most deployments name all adapters; others are read
+    again, since a task does not know the registrations in another task's blocks.
     """
     while True:
         logs = _read(spark, chain, limits, blocks).persist()
@@ -131,14 +131,12 @@ def _read_into_lake(
                 return chain
         finally:
             logs.unpersist()
-        log.info(
-            "reading again with adapters that the deployment does not name", chain=chain.chain_id, adapters=len(new)
-        )
+        log.info("reading again with adapters that the deployment lacks", chain=chain.chain_id, adapters=len(new))
         chain = chain.with_adapters(new)
 
 
 def _read(spark: SparkSession, chain: ChainConfig, limits: SourceLimits, blocks: FinalBlocks) -> DataFrame:
-    """The logs of these blocks, `schemas.LOGS`, as executors read them."""
+    """Returns the logs of a range, `schemas.LOGS`, read by executors."""
     plan = TaskPlan.of(blocks.last - blocks.first + 1, _cores(spark), chain.endpoints)
     task = RangeReader(
         chain=replace(chain, endpoints=replace(chain.endpoints.shared_by(plan.tasks), try_seconds=_TRY_SECONDS)),
@@ -152,7 +150,7 @@ def _read(spark: SparkSession, chain: ChainConfig, limits: SourceLimits, blocks:
 
 
 def _adapters_in(logs: DataFrame) -> set[bytes]:
-    """The adapters, 20 bytes each, that routers say they have taken: registrations are few."""
+    """Returns the adapters, 20 bytes each, that routers registered. There are few, so they are collected."""
     registers = col("address") == col("router")
     registers &= substring("topics", 1, 32).isin(*[bytearray(topic) for topic in REGISTRATIONS])
     found = logs.where(registers).select(substring("topics", 77, 20).alias("adapter")).distinct().collect()
@@ -160,15 +158,15 @@ def _adapters_in(logs: DataFrame) -> set[bytes]:
 
 
 def _cores(spark: SparkSession) -> int:
-    """How many tasks run at once, here or on the cluster: as many as parts that Spark puts a range in."""
+    """Returns the number of tasks that run concurrently: Spark splits a range into as many partitions."""
     return spark.range(_MORE_THAN_CORES).select(spark_partition_id()).distinct().count()
 
 
 def fill_store(chains: Sequence[ChainConfig], settings: IndexSettings, store: Store, lake: Lake) -> None:
-    """Brings the store up to where the lake is.
+    """Fills the store from the lake.
 
-    The store's blocks that were not final are replaced, too: while nobody looked, the chain may have taken them back. Before
-    anything is joined, the last final blocks of both, lake and store, are compared with the chain's.
+    Replaces the store's blocks that were not final, since the chain may have reorganised meanwhile. Before
+    that, compares the last final blocks of lake and store with the chain's.
 
     Args:
         chains: the chains.
@@ -204,7 +202,7 @@ def fill_store(chains: Sequence[ChainConfig], settings: IndexSettings, store: St
 
 
 def _has_final(reader: ChainReader, position: ChainPosition) -> bool:
-    """Whether the chain has the store's last final block. If it has not, the stream halts the chain, and says why."""
+    """Returns whether the chain has the store's last final block. If not, the stream will halt the chain and report why."""
     return not position.final_hash or reader.has(position.final_block, position.final_hash)
 
 

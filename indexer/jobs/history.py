@@ -1,4 +1,4 @@
-"""The whole history: the lake as far as it reaches, and behind that the store."""
+"""The whole history: the lake as far as it reaches, then the store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROWS_IN_A_PART: Final = 100_000  # about
 
 
 class History:
-    """Reads lake ∪ store, which is what the index serves. The index may be running."""
+    """Reads the lake and the store as one. The index may be running."""
 
     def __init__(self, engine: Engine, lake: Lake) -> None:
         """Reads through `engine`, and from `lake`."""
@@ -27,17 +27,17 @@ class History:
         self._lake = lake
 
     def positions(self) -> dict[int, ChainPosition]:
-        """How far each chain has been read."""
+        """Returns each chain's position."""
         with self._engine.connect() as connection:
             rows = connection.execute(select(tables.chains)).mappings()
             return {row["chain_id"]: position_of(row) for row in rows}
 
     def last_of_lake(self, chain: int) -> tuple[int, bytes] | None:
-        """The highest block, number and hash, of the chain in the lake; see `Lake.last_known`."""
+        """Returns number and hash of the chain's last block in the lake; see `Lake.last_known`."""
         return self._lake.last_known(chain)
 
     def events(self, chain: int, first: int, last: int, columns: Sequence[str] | None = None) -> pa.Table:
-        """The events of a range of blocks, in order.
+        """Returns the events of a range of blocks, in order.
 
         Args:
             chain: its id.
@@ -56,9 +56,9 @@ class History:
         return pa.concat_tables(parts) if parts else schemas.EVENTS.empty_table().select(names)
 
     def parts(self, chain: int, first: int, last: int, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """The events of a range of blocks, a part at a time, so that any history fits into memory.
+        """Yields the events of a range of blocks in parts, so that any history fits into memory.
 
-        A part has whole blocks, as many as hold about a hundred thousand events. See `events` for the arguments.
+        A part has whole blocks with about a hundred thousand events. See `events` for the arguments.
         """
         blocks = _FIRST_PART
         while first <= last:
@@ -69,7 +69,7 @@ class History:
             blocks = 2 * blocks if len(part) < _ROWS_IN_A_PART else max(1, blocks // 2)
 
     def blocks(self, chain: int, first: int, last: int) -> list[tuple[int, bytes]]:
-        """The blocks of a range in which there are logs, in order: number and hash."""
+        """Returns number and hash of the blocks with logs in a range, in order."""
         in_lake = self._lake.last_block(chain)
         found: set[tuple[int, bytes]] = set()
         if in_lake is not None and first <= in_lake:
@@ -88,6 +88,6 @@ PLACE: Final = ("block_number", "log_index", "block_hash", "event", "message_id"
 
 
 def places(events: pa.Table) -> set[tuple[object, ...]]:
-    """What `PLACE` names, per event."""
+    """Returns the columns `PLACE` of each event."""
     columns = [events[name].to_pylist() for name in PLACE]
     return set(zip(*columns, strict=True))

@@ -33,7 +33,7 @@ _MOST_FAILURES_AT_ONCE = 5  # of Spark in a row, for a run that ends at the head
 
 
 class Index:
-    """Store, lake and chains of one deployment, with a Spark session to run on. Use it as a context manager."""
+    """Store, lake and chains of one deployment, with a Spark session."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Index:
             settings: how to run.
             spark: a session that knows the `evm` source.
             clock: Unix seconds.
-            outage: counts what goes wrong with Spark over several sessions.
+            outage: counts Spark's failures across sessions.
 
         Raises:
             IndexerError: the store can't be used.
@@ -71,7 +71,7 @@ class Index:
         self._store.close()
 
     def run_once(self) -> None:
-        """Reads up to what are the chains' heads now.
+        """Reads up to the chains' current heads, and refreshes the tables.
 
         Raises:
             IndexerError: a chain can't be read.
@@ -104,9 +104,9 @@ class Index:
         )
 
     def _catch_up(self) -> None:
-        """The long way first, in parallel and through the lake; what is left is short enough for the stream."""
+        """Backfills through the lake; the stream reads the rest."""
         if recomputed := self._store.recompute_if_outdated(_Progress()):
-            log.info("all statuses are by the queries of this Waybill", messages=recomputed)
+            log.info("statuses recomputed", messages=recomputed)
         self._follow_adapters()
         self._store.halt({chain.chain_id: None for chain in self._chains})
         promote(self._store, self._lake, start_blocks(self._chains))
@@ -119,7 +119,7 @@ class Index:
         self._follow_adapters()
 
     def _follow_adapters(self) -> None:
-        """Adapters that routers have taken since the deployment was written emit events of ours too."""
+        """Adds the adapters that routers registered after the deployment: they emit Waybill's events, too."""
         taken = adapters_of(self._store.engine)
         self._chains = [chain.with_adapters(taken.get(chain.chain_id, ())) for chain in self._chains]
 
@@ -129,26 +129,26 @@ class Index:
 
 
 class _Progress:
-    """Says now and then how far the recomputation of statuses is."""
+    """Logs the progress of a recomputation every few seconds."""
 
     def __init__(self) -> None:
         self._said_at = float("-inf")
 
     def __call__(self, done: int, of: int) -> None:
-        """So many messages are done, of so many."""
+        """Takes the number of finished messages, and of all."""
         now = time.monotonic()
         if now - self._said_at >= _SAY_EVERY:
-            log.info("another Waybill wrote the store: recomputing its statuses", messages=done, of=of)
+            log.info("recomputing the statuses of a store that another Waybill wrote", messages=done, of=of)
             self._said_at = now
 
 
 def start_blocks(chains: list[ChainConfig]) -> dict[int, int]:
-    """By chain, the first block to read."""
+    """Returns each chain's first block to read."""
     return {chain.chain_id: chain.start_block for chain in chains}
 
 
 def check_chains(deployment: Deployment, settings: IndexSettings) -> None:
-    """Looks at each chain once, so that a wrong URL is told before Spark takes its time to start.
+    """Reads each chain's head, so that a wrong URL is reported before Spark starts.
 
     Raises:
         WrongChainError: an endpoint serves another chain.
@@ -170,7 +170,7 @@ def run_index(
     stop: threading.Event | None = None,
     master: str | None = None,
 ) -> None:
-    """Runs the index in a Spark session of its own, and in a new one when that is gone.
+    """Runs the index in its own Spark session, and in a new one after an outage.
 
     Args:
         deployment: the chains.
@@ -204,7 +204,7 @@ def run_index(
 
 
 def run_backfill(deployment: Deployment, settings: IndexSettings, *, master: str | None = None) -> None:
-    """Brings the lake up to the last final block of each chain, and stops.
+    """Reads all final blocks of each chain into the lake, and stops.
 
     Args:
         deployment: the chains.
@@ -227,5 +227,5 @@ def run_backfill(deployment: Deployment, settings: IndexSettings, *, master: str
 
 
 def _alone_in(folder: Path) -> AbstractContextManager[None]:
-    """Holds an index's folder: two at once would take the stream's files from each other."""
+    """Locks the index's folder: two processes would overwrite each other's stream files."""
     return exclusive(folder / "index.lock", "an index", "end it first, or name another WAYBILL_HOME")

@@ -1,4 +1,4 @@
-"""What an index of a lane adds up to: the same count and sum that its routers keep (`contracts/types/MessageRecords.sol`)."""
+"""Totals of a lane, computed from events: the count and sum that its routers keep (`contracts/types/MessageRecords.sol`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LIMBS: Final = 6  # of 32 bits: their sums do not leave 64 bits before the four
 
 
 class Direction(StrEnum):
-    """Which of a router's two totals of a lane."""
+    """One of a router's two totals of a lane."""
 
     SENT = "sent"
     EXECUTED = "executed"
@@ -34,7 +34,7 @@ SUM_BITS: Final = {Direction.SENT: 32, Direction.EXECUTED: 192}
 
 @dataclass(frozen=True, slots=True)
 class LaneTotal:
-    """How many messages went one way over a lane, and the sum of their ids mod 2^192 or less."""
+    """Number of messages in one direction of a lane, and the sum of their ids mod 2^192 or less."""
 
     count: int = 0
     sum: int = 0
@@ -46,7 +46,7 @@ class LaneTotal:
         return LaneTotal(self.count - other.count, self.sum - other.sum)
 
     def kept(self, direction: Direction) -> LaneTotal:
-        """What a router would have of it."""
+        """Returns the total as a router keeps it."""
         return LaneTotal(self.count, self.sum % (1 << SUM_BITS[direction]))
 
     def __str__(self) -> str:
@@ -54,10 +54,10 @@ class LaneTotal:
 
 
 def lane_totals(parts: Iterable[pa.Table]) -> dict[LaneEnd, LaneTotal]:
-    """The messages that one chain's events say were created and executed, by lane.
+    """Returns the messages that one chain's events created and executed, by lane.
 
     A message counts as sent with its `MessageIdCreated`, to the destination that the `MessageRouted` or `MessageUnfunded` of
-    its id names; as executed with each `MessageExecuted`. Nothing is made distinct: a log that the index has twice must show.
+    its id names; as executed with each `MessageExecuted`. Duplicates are not removed: a log that the index has twice must show.
 
     Args:
         parts: events of one chain with `COLUMNS`, read one after the other. All events of a block are in one part.
@@ -77,7 +77,7 @@ def lane_totals(parts: Iterable[pa.Table]) -> dict[LaneEnd, LaneTotal]:
 
 
 def _sent(events: pa.Table) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """The ids of the messages that were created, and the chains that they go to."""
+    """Returns the ids of the messages that were created, and their destinations."""
     created = events.filter(pc.equal(events["event"], "MessageIdCreated")).select(["message_id"])
     described = events.filter(pc.is_in(events["event"], pa.array(["MessageRouted", "MessageUnfunded"])))
     lanes = (

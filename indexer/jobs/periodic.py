@@ -1,4 +1,4 @@
-"""Work that a running index does beside its stream, in threads of its own."""
+"""Background work of the running index, in its own threads."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 
 class Periodic:
-    """Runs a task again and again, in one thread: whoever calls `tick` does not wait for it."""
+    """Runs a task repeatedly in one thread. The caller of `tick` does not wait for it."""
 
     def __init__(self, name: str, interval: float, task: Callable[[], None]) -> None:
-        """Prepares; the first run is due after `interval` seconds, each later one so long after the end of the one before."""
+        """Schedules the first run after `interval` seconds, and each later one that long after the end of the last."""
         self._interval = interval
         self._task = task
         self._pool = ThreadPoolExecutor(1, name)
@@ -34,5 +34,5 @@ class Periodic:
             self._run = self._pool.submit(self._task)
 
     def close(self) -> None:
-        """Waits for the run that is under way."""
+        """Waits for a run in progress."""
         self._pool.shutdown(cancel_futures=True)

@@ -1,4 +1,4 @@
-"""Raw logs whose blocks have become final go from the store to `bronze.logs`."""
+"""Moves raw logs of final blocks from the store to `bronze.logs`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ log = structlog.get_logger(__name__)
 
 
 def promote(store: Store, lake: Lake, start_blocks: Mapping[int, int]) -> dict[int, int]:
-    """Appends to the lake what is final in the store and not yet there.
+    """Appends newly final blocks to the lake.
 
-    Parquet first, then one Delta commit, then a note in the store. A crash in between loses nothing: the lake itself says
-    up to which block it has each chain, and the store drops no event.
+    Writes Parquet, then one Delta commit, then a note in the store. A crash in between loses nothing: the lake itself records
+    each chain's last block, and the store drops no event.
 
-    A chain of which the lake has lost blocks that the store no longer has whole is passed over; see `lost`. So is one of which
-    lake and store have another block where the lake ends.
+    Skips a chain whose lake has lost blocks that the store has pruned in part (see `lost`), and one of which
+    lake and store have different blocks where the lake ends.
 
     Args:
         store: where the events are.
@@ -51,19 +51,19 @@ def promote(store: Store, lake: Lake, start_blocks: Mapping[int, int]) -> dict[i
 
 
 def kept_elsewhere(store: Store, lake: Lake) -> dict[int, int]:
-    """By chain, the last block of which both the lake has the logs and the store knows that it is final."""
+    """Returns each chain's last block that is in the lake, and final by the store."""
     final = {chain: position.final_block for chain, position in store.positions().items()}
     return {chain: min(block, final[chain]) for chain, block in lake.state(list(final)).blocks.items()}
 
 
 def _joins(store: Store, lake: Lake, chain: int) -> bool:
-    """Whether the lake ends with a block of the history that the store has, as far as the store knows that block."""
+    """Returns whether the lake's last block is on the store's branch, as far as the store knows it."""
     known = lake.last_known(chain)
     ours = None if known is None else store.hash_of(chain, known[0])
     if known is None or ours is None or known[1].startswith(ours):
         return True
     log.error(
-        "nothing is added to the lake, which ends with another block than the store has there: run `waybill index verify --repair`",
+        "lake not extended: lake and store have different blocks where it ends; run `waybill index verify --repair`",
         chain=chain,
         block=known[0],
         lake=f"0x{known[1].hex()}",
@@ -73,11 +73,11 @@ def _joins(store: Store, lake: Lake, chain: int) -> bool:
 
 
 def lost(store: Store, lake: Lake, start_blocks: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """The blocks that the lake once had and no longer has, and whose events the store may have pruned.
+    """Returns the blocks that the lake has lost, and whose events the store may have pruned.
 
     Args:
-        store: which noted how far the lake was.
-        lake: a folder or commit of which may have been deleted or taken back.
+        store: it noted the lake's last block.
+        lake: a folder or commit of it may have been deleted or reverted.
         start_blocks: by chain, the first block that was read; others are left out.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Refreshes the lake's tables: what `waybill index refresh` does."""
+"""Implements `waybill index refresh`."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def run_refresh(
     keep_hours: int,
     master: str | None = None,
 ) -> AsOf:
-    """Refreshes the tables in a Spark session of its own; see `indexer.pipeline.refresh.refresh`.
+    """Refreshes the tables in a new Spark session; see `indexer.pipeline.refresh.refresh`.
 
     Args:
         settings: of the index.
-        attested: `schemas.ATTESTED`; None if no relayer is here.
-        paid: `schemas.PAID`; None if no relayer is here.
+        attested: `schemas.ATTESTED`; None without a relayer.
+        paid: `schemas.PAID`; None without a relayer.
         chain_names: by EIP-155 id.
-        full: compute everything again.
-        keep_hours: for which replaced versions of the tables can still be read.
+        full: recompute everything from bronze.
+        keep_hours: hours for which earlier versions of the tables can be read.
         master: of a Spark cluster; see `batch_session`.
 
     Raises:

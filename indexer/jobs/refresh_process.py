@@ -1,4 +1,4 @@
-"""Refreshes the lake's tables in a process of its own, so that the running index stays small and goes on meanwhile."""
+"""Refreshes the tables in a separate process, so that the running index stays small and continues meanwhile."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _PATIENCE: Final = 5.0  # seconds for a process that was told to end
 
 
 class RefreshProcess:
-    """At most one refresh at a time. Use it from one thread."""
+    """Runs at most one refresh at a time. Use it from one thread."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        """Starts nothing yet; `command` refreshes the tables, and an empty one means that nobody does."""
+        """Takes the command that refreshes the tables; an empty one disables refreshes."""
         self._command = command
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
-        """Begins a refresh, unless one is running."""
+        """Starts a refresh unless one is running."""
         if not self._command or self.is_running():
             return
         log.info("refreshing the tables")
@@ -38,14 +38,14 @@ class RefreshProcess:
         )
 
     def run(self) -> None:
-        """Refreshes, and waits for the end."""
+        """Refreshes, and waits."""
         self.start()
         if self._process is not None:
             _, said = self._process.communicate()
             self._report(said)
 
     def is_running(self) -> bool:
-        """Whether a refresh is running; logs why the last one failed."""
+        """Returns whether a refresh is running; logs why the last one failed."""
         if self._process is None:
             return False
         if self._process.poll() is None:
@@ -63,7 +63,7 @@ class RefreshProcess:
             log.warning("refresh failed", reason=lines[-1] if lines else f"exit code {process.returncode}")
 
     def close(self) -> None:
-        """Ends what is running: it may be cut off anywhere, and goes on where it was at the next refresh."""
+        """Terminates a running refresh. The next one resumes where it stopped."""
         if self._process is None:
             return
         process, self._process = self._process, None

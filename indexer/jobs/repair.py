@@ -1,4 +1,4 @@
-"""What to do when a chain takes back what it had called final: say so, and on demand follow the chain again."""
+"""Handles finality violations: marks the messages concerned, and on demand follows the chain again."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Violation:
     """A chain no longer has blocks that it had called final.
 
     Attributes:
-        fork: the last block of the index that the chain still has, as far as events tell.
+        fork: the last block with events that the chain still has.
         fork_hash: its hash; empty if the chain has no block of the index any more.
         final: the final block that the chain lacks, number and hash: the store's, or the lake's.
-        events: of the index, above the fork: id, place, name and transaction.
+        events: the index's events above the fork: id, place, name and transaction.
     """
 
     chain_id: int
@@ -41,7 +41,7 @@ class Violation:
     events: pa.Table = field(repr=False)
 
     def marks(self) -> Iterator[tuple[bytes, int, str]]:
-        """By message that final events were taken from: its id, the lowest of their blocks, and the evidence."""
+        """Yields each message that lost final events: id, lowest block, and evidence."""
         gone: dict[bytes, list[tuple[int, str, str]]] = defaultdict(list)
         for row in self.events.to_pylist():
             if row["message_id"] is not None and row["block_number"] <= self.final[0]:
@@ -58,7 +58,7 @@ class Violation:
 
 
 def misfit_of_lake(reader: ChainReader, lake: Lake) -> str | None:
-    """Why nothing may be joined to the lake: the chain does not have its last block. None if it has.
+    """Returns why nothing may be appended to the lake if the chain lacks its last block, else None.
 
     Raises:
         RpcError: no endpoint has the block, and not all of them have another in its place.
@@ -75,10 +75,10 @@ def misfit_of_lake(reader: ChainReader, lake: Lake) -> str | None:
 
 
 def find_violation(reader: ChainReader, history: History) -> Violation | None:
-    """Compares the blocks of the index's events with the chain's, and returns what no longer fits if that was final.
+    """Compares the index's blocks with the chain's, and returns the violation if a final block is gone.
 
-    The last final blocks of store and lake are both looked at: after a restoration they are not the same. Blocks are compared
-    by hash, and one that any endpoint has is there: no endpoint is believed alone that has another.
+    Checks the last final blocks of store and lake, which may differ after a restoration. Blocks are compared
+    by hash. A block exists if any endpoint has it: a single endpoint with another block is not trusted.
 
     Raises:
         RpcError: no endpoint has the last final block, and not all of them have another in its place.
@@ -105,7 +105,7 @@ def find_violation(reader: ChainReader, history: History) -> Violation | None:
 
 
 def _first_gone(reader: ChainReader, known: Sequence[tuple[int, bytes]]) -> int:
-    """How many of the index's blocks the chain still has: a block that is there has all its ancestors."""
+    """Returns how many of the index's blocks the chain still has, by bisection: a block implies its ancestors."""
     low, high = 0, len(known)
     while low < high:
         middle = (low + high) // 2
@@ -117,7 +117,7 @@ def _first_gone(reader: ChainReader, known: Sequence[tuple[int, bytes]]) -> int:
 
 
 def mark(store: Store, violation: Violation, now: float) -> int:
-    """Shows the messages concerned as DIVERGED, with the evidence, until the index is repaired; returns how many."""
+    """Marks the messages concerned as DIVERGED until the index is repaired, and returns their number."""
     marks = list(violation.marks())
     store.mark(violation.chain_id, marks, now)
     log.error("final blocks are gone", chain=violation.chain_id, fork=violation.fork, messages=len(marks))
@@ -125,10 +125,10 @@ def mark(store: Store, violation: Violation, now: float) -> int:
 
 
 def repair(store: Store, lake: Lake, reader: ChainReader, violation: Violation, now: float) -> None:
-    """Goes back to the fork, in lake and store, so that the next run reads the chain from there. May be repeated.
+    """Rolls lake and store back to the fork, so that the next run reads the chain from there. Idempotent.
 
-    The lake's delete is a commit that says why, and its earlier versions keep what was there: the only exception to
-    append-only. The marks stay, with the time of the repair, as the record of what was taken back.
+    The lake's delete is a commit that states the reason, and earlier versions keep the rows: the only exception to
+    append-only. The marks stay as a record, with the time of the repair.
 
     Args:
         store: open for writing.
@@ -168,7 +168,7 @@ def repair(store: Store, lake: Lake, reader: ChainReader, violation: Violation, 
 
 
 def _fork_header(reader: ChainReader, violation: Violation) -> Header:
-    """From an endpoint that has the fork: of block 0 where the index begins with it, and nothing is left."""
+    """Reads the fork's header from an endpoint that has it; that of block 0 if no block of the index is left."""
     fork, fork_hash = violation.fork, violation.fork_hash
     if fork_hash and not reader.has(fork, fork_hash):
         raise UnknownBlockError(f"chain {violation.chain_id} has meanwhile taken back block {fork}, too: repair again")

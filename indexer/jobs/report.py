@@ -64,12 +64,12 @@ select * from latencies order by source_chain, destination_chain,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What all final messages add up to.
+    """Totals of all final messages.
 
     Attributes:
-        tables: as of when the figures are.
+        tables: the time of the last refresh.
         totals: counts over all messages whose creation is known.
-        by_status: messages by their state, as their own events say; a state that only time makes, such as STALLED, is not in it.
+        by_status: messages by their state according to their own events; states that depend on time, such as STALLED, are not included.
         gmps: dispatches, receipts and repeated deliveries, by GMP.
         latencies: rows of gold.latencies, by lane and in the order of the stages.
         redundancy: rows of gold.redundancy, by GMP.

@@ -1,4 +1,4 @@
-"""The inputs of gold that are in no log: they come from the index's store and from the relayer's."""
+"""Reads the inputs of gold that are in no log, from the index's store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read_facts(
     paid: pa.Table | None = None,
     chain_names: Mapping[int, str] | None = None,
 ) -> StoreFacts:
-    """Read the facts that the running index has stored.
+    """Reads the facts that the running index has stored.
 
     Args:
         engine: the store's, for reading.

@@ -1,4 +1,4 @@
-"""The stream: source to store and lake, batch by batch, and retry requests by the second."""
+"""The stream: each micro-batch goes to the store, final blocks to the lake; retries are requested every second."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Stream:
         clock: Callable[[], float],
         outage: SparkOutage,
     ) -> None:
-        """Prepares; `clock` gives Unix seconds, `outage` counts what goes wrong with Spark over several sessions."""
+        """Prepares a run; `clock` returns Unix seconds, `outage` counts Spark's failures across sessions."""
         self._spark = spark
         self._outage = outage
         self._started_at = 0.0
@@ -123,16 +123,16 @@ class Stream:
             self._refresh.close()
 
     def _wait_for_store(self, error: OperationalError) -> None:
-        """A database that is locked or restarting comes back; one that does not, somebody has to look at."""
+        """Waits for a database that is locked or restarting, and gives up after two minutes."""
         now = time.monotonic()
         self._store_gone_since = self._store_gone_since or now
         reason = " ".join(str(error.orig).split())
         if now - self._store_gone_since > _LONGEST_OUTAGE:
             raise IndexerError(f"the index's store has not answered for {_LONGEST_OUTAGE:.0f} s: {reason}") from error
-        log.warning("the index's store does not answer; trying again", reason=reason)
+        log.warning("store does not answer, retrying", reason=reason)
 
     def run_to_heads(self) -> None:
-        """Runs until the blocks that are the chains' heads now have been read.
+        """Runs until the current heads have been read.
 
         Raises:
             FinalityViolatedError: a chain took back what it had called final; the others have been read.
@@ -155,7 +155,7 @@ class Stream:
             raise FinalityViolatedError("\n".join(self._halted.values()))
 
     def _start(self, *, once: bool = False) -> StreamingQuery:
-        """Begins where store and lake are; whatever Spark remembers of an earlier run is of no interest."""
+        """Starts at the store's positions. Spark's state of an earlier run is discarded."""
         checkpoint = self._settings.folder.checkpoint
         forget(checkpoint)
         set_limits(self._store.engine, self._settings.stall)
@@ -175,7 +175,7 @@ class Stream:
         return writer.start()
 
     def _kept_alive(self, query: StreamingQuery) -> StreamingQuery:
-        """The query, or a new one in place of one that failed, once it is time to."""
+        """Returns the query, or a new one if it failed and the back-off has passed."""
         if query.isActive:
             if time.monotonic() - self._started_at > _STEADY:
                 self._outage.over()
@@ -190,7 +190,7 @@ class Stream:
         return self._start()
 
     def _note_failure(self, query: StreamingQuery) -> None:
-        """Raises what a new start from the store's offsets can't help."""
+        """Raises errors that a restart from the store's offsets can't fix."""
         failure = self._failure or _told_by_source(query.exception()) or query.exception()
         if isinstance(failure, IndexerError) and not isinstance(failure, RangeGapError):
             raise failure
@@ -216,7 +216,7 @@ class Stream:
         self._unmarked |= halted.keys()
 
     def _mark_violations(self) -> None:
-        """Marks the messages of which chains took final events back; not in the micro-batch, which others wait for."""
+        """Marks the messages whose final events were taken back. Not in the micro-batch, which would delay other chains."""
         for chain in [chain for chain in self._chains if chain.chain_id in self._unmarked]:
             self._unmarked.discard(chain.chain_id)
             try:
@@ -224,7 +224,7 @@ class Stream:
                     violation = find_violation(reader, History(self._store.engine, self._lake))
             except RpcError as error:  # one chain that does not answer ends no other
                 log.warning(
-                    "the affected messages are not known yet; the next run marks them, or `waybill index verify --repair`",
+                    "affected messages not marked yet; the next run marks them, or `waybill index verify --repair`",
                     chain=chain.chain_id,
                     reason=str(error),
                 )
@@ -233,14 +233,14 @@ class Stream:
                 mark(self._store, violation, self._clock())
 
     def _set_limits_of_new_lanes(self, events: pa.Table) -> None:
-        """Before a lane's first messages are judged: limits are written for lanes that have messages."""
+        """Writes the limits of new lanes before their first messages are judged."""
         lanes = {tuple(lane.values()) for lane in events.group_by(_LANE).aggregate([]).to_pylist()}
         if not lanes <= self._lanes:
             set_limits(self._store.engine, self._settings.stall)
             self._lanes |= lanes
 
     def _prune_and_refresh(self) -> None:
-        """Prunes what ended long ago and is in the lake, and starts a refresh of the tables."""
+        """Prunes messages that ended long ago and are in the lake, and starts a refresh."""
         try:
             ended_before = int(self._clock()) - self._settings.keep_ended
             pruned = prune(self._store.engine, ended_before, kept_elsewhere(self._store, self._lake))
@@ -250,15 +250,15 @@ class Stream:
         self._refresh.start()
 
     def _promote(self) -> None:
-        """Appends what is final to the lake: by the clock, not by blocks, so that files are few and large."""
+        """Appends final blocks to the lake: by time, not by block, so that files are few and large."""
         try:
             promote(self._store, self._lake, {chain.chain_id: chain.start_block for chain in self._chains})
         except (LakeUnreachableError, LakeDamagedError, RangeGapError, CommitFailedError) as error:
-            log.warning("what is final stays in the store alone for now", reason=str(error))
+            log.warning("final blocks not appended to the lake", reason=str(error))
 
 
 def forget(checkpoint: Path) -> None:
-    """Deletes what Spark remembers of an earlier run.
+    """Deletes the checkpoint of an earlier run.
 
     Raises:
         IndexerError: it can't be deleted.
@@ -272,13 +272,13 @@ def forget(checkpoint: Path) -> None:
 
 
 def where_to_begin(chains: Sequence[ChainConfig], store: Store) -> dict[int, ChainPosition]:
-    """By chain, where the store says that reading ended; a chain that is new begins with its router's first block."""
+    """Returns the store's position of each chain; a new chain starts at its router's first block."""
     start = {chain.chain_id: ChainPosition.before(chain.start_block) for chain in chains}
     return start | {chain: position for chain, position in store.positions().items() if chain in start}
 
 
 def _told_by_source(error: StreamingQueryException | None) -> IndexerError | None:
-    """The error of ours that ended the data source's process: Spark passes on no more than its traceback's text."""
+    """Returns our error that ended the data source's process. Spark passes on only the text of its traceback."""
     lines = re.findall(r"^(?:indexer|bridge\.evm)\.[\w.]+\.(\w+Error): (.*)$", str(error), re.MULTILINE)
     if not lines:
         return None

@@ -1,4 +1,4 @@
-"""Proves that nothing is missing: what the index has of each lane adds up to what the lane's routers themselves count."""
+"""Verifies completeness: the index's totals of each lane must equal those of the lane's routers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _GETTERS: Final = {Direction.SENT: "sentTo", Direction.EXECUTED: "executedFrom"}
 
 
 class Verdict(StrEnum):
-    """What came of a comparison."""
+    """The result of a comparison."""
 
     EQUAL = "equal"
     DIFFERENT = "different"
@@ -56,7 +56,7 @@ class WrongRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneCheck:
-    """One total of one router, compared; both sides are of everything from the router's first block to `block`."""
+    """A router's total compared with the index's; both cover everything from the router's first block to `block`."""
 
     chain_id: int  # of the router
     direction: Direction
@@ -72,9 +72,9 @@ class LaneCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """Where a lane's totals were found equal before; a check from there on needs only what came later.
+    """An earlier check that found a lane equal, from which the next check continues.
 
-    It counts as long as the chain and the index still have that block.
+    It is valid as long as the chain and the index still have its block.
     """
 
     block: int
@@ -89,15 +89,15 @@ def verify(
     since: Mapping[tuple[int, LaneEnd], Checked] | None = None,
     progress: Callable[[str], None] = lambda _text: None,
 ) -> list[LaneCheck]:
-    """Compares every lane of every chain, at each chain's last block that the index has read and knows as final.
+    """Compares every lane of every chain at the chain's last final block in the index.
 
-    Where they differ, the blocks are narrowed down by bisection, and read again from the chain.
+    If totals differ, narrows the blocks down by bisection, and reads them again from the chain.
 
     Args:
         readers: one per chain of the network.
         history: what the index has.
-        since: where to begin instead of each router's first block.
-        progress: is told what is being done.
+        since: earlier checks to continue from.
+        progress: receives a text about each step.
 
     Returns:
         One check per chain, direction and other chain.
@@ -148,7 +148,7 @@ class _ChainCheck:
         ]
 
     def _still_there(self, final_block: int) -> dict[LaneEnd, Checked]:
-        """The earlier comparisons at blocks that the index has read as final, and the chain has not taken back."""
+        """Returns the earlier checks whose blocks are final in the index and still on the chain."""
         blocks = {(checked.block, checked.block_hash) for checked in self._since.values()}
         there = {block for block, block_hash in blocks if block <= final_block and self._reader.has(block, block_hash)}
         return {lane: checked for lane, checked in self._since.items() if checked.block in there}
@@ -181,7 +181,7 @@ class _ChainCheck:
         ]
 
     def _totals(self, first: int, last: int) -> dict[LaneEnd, LaneTotal]:
-        """What the index has of each lane in a range of blocks."""
+        """Returns the index's totals of each lane in a range of blocks."""
         if (first, last) not in self._added_up:
             parts = self._history.parts(self._chain, first, last, COLUMNS)
             self._added_up[first, last] = lane_totals(parts)
@@ -220,7 +220,7 @@ class _ChainCheck:
     def _narrowed(
         self, lane: LaneEnd, begin: tuple[int, LaneTotal], end: tuple[int, LaneTotal]
     ) -> Iterator[WrongRange]:
-        """The ranges in (begin, end] in which index and router count differently, read again."""
+        """Yields the ranges in (begin, end] in which index and router differ, read again."""
         (low, low_total), (high, high_total) = begin, end
         if self._indexed(lane, low + 1, high).kept(lane[0]) == (high_total - low_total).kept(lane[0]):
             return
@@ -230,7 +230,10 @@ class _ChainCheck:
                 (total,) = self._routers([lane], self._reader.header(middle).hash)
             except StateUnavailableError:
                 log.info(
-                    "no state to halve the range by; it is read whole", chain=self._chain, first=low + 1, last=high
+                    "endpoint has no state to bisect by, reading the whole range",
+                    chain=self._chain,
+                    first=low + 1,
+                    last=high,
                 )
             else:
                 yield from self._narrowed(lane, begin, (middle, total))
@@ -242,7 +245,7 @@ class _ChainCheck:
             yield found
 
     def _check_read(self, lane: LaneEnd, found: WrongRange, router: LaneTotal) -> None:
-        """Rejects logs that contradict the router's count: the endpoint that gave them hides some."""
+        """Rejects logs that contradict the router's count: the endpoint omits some."""
         read = lane_totals([found.events]).get(lane, LaneTotal())
         if read.kept(lane[0]) != router.kept(lane[0]):
             raise TransientRpcError(
@@ -265,18 +268,18 @@ class _ChainCheck:
 
 
 def correct(store: Store, lake: Lake, wrong: WrongRange) -> None:
-    """Puts what the chain says into index and lake; the lake's commit records it."""
+    """Replaces a wrong range in store and lake; the lake's commit records the reason."""
     in_lake = lake.last_block(wrong.chain_id)
     if in_lake is not None and wrong.first <= in_lake:
         part = wrong.events.filter(pc.less_equal(wrong.events["block_number"], in_lake))
         reason = f"read again: {wrong.missing} logs were missing, {wrong.surplus} too many"
         lake.replace(wrong.chain_id, wrong.first, min(wrong.last, in_lake), part, reason)
     store.correct(wrong.chain_id, wrong.first, wrong.last, wrong.events)
-    log.warning("read again and corrected", chain=wrong.chain_id, first=wrong.first, last=wrong.last)
+    log.warning("wrong range corrected", chain=wrong.chain_id, first=wrong.first, last=wrong.last)
 
 
 def keep(engine: Engine, checks: Sequence[LaneCheck], now: float) -> None:
-    """Records comparisons in the store, for readers and for the next check to begin at; `now` in Unix seconds."""
+    """Stores the checks, for readers and as the start of the next check; `now` in Unix seconds."""
     row = tables.lane_checks.c
     with engine.begin() as connection:
         for check in checks:
@@ -304,7 +307,7 @@ def _row(check: LaneCheck, now: float) -> dict[str, object]:
 
 
 def last_equal(engine: Engine) -> dict[tuple[int, LaneEnd], Checked]:
-    """Where each lane was last found equal."""
+    """Returns the last check that found each lane equal."""
     with engine.connect() as connection:
         chosen = select(tables.lane_checks).where(tables.lane_checks.c.verdict == Verdict.EQUAL.value)
         return {

@@ -1,4 +1,4 @@
-"""Compares, while the stream runs, what has become final with the routers' own totals; what is wrong is read again."""
+"""Verifies newly final blocks against the routers' totals while the stream runs, and corrects what differs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 
 
 class Watch:
-    """Checks from where the lanes were equal last, so it is cheap."""
+    """Continues from the last checks that were equal, so it is cheap."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Watch:
         lake: Lake,
         clock: Callable[[], float],
     ) -> None:
-        """Prepares; `clock` gives Unix seconds."""
+        """Prepares; `clock` returns Unix seconds."""
         self._chains = chains
         self._settings = settings
         self._store = store
@@ -38,7 +38,7 @@ class Watch:
         self._clock = clock
 
     def look(self) -> None:
-        """Checks all lanes, and reads again what is wrong; a chain that can't be asked is left for the next time."""
+        """Checks all lanes, and corrects wrong ranges; a chain that does not answer is checked next time."""
         readers = [ChainReader(chain, self._settings.limits) for chain in self._chains]
         try:
             since = last_equal(self._store.engine)
@@ -54,7 +54,7 @@ class Watch:
                 if check.verdict is Verdict.DIFFERENT:
                     log.error("lane differs", chain=check.chain_id, lane=check.other_chain, reason=check.reason)
         except (IndexerError, RpcError) as error:
-            log.warning("lanes can't be compared now", reason=str(error))
+            log.warning("lanes not verified", reason=str(error))
         finally:
             for reader in readers:
                 reader.close()

@@ -1,1 +1,1 @@
-"""What the whole index agrees on: schemas, kinds of divergence, settings, places and errors."""
+"""Schemas, kinds of divergence, settings, locations and errors."""

@@ -1,4 +1,4 @@
-"""What each table and column of the lake means: for readers of the Delta tables, and for the page of the documentation.
+"""Comments of the lake's tables and columns, for readers of the Delta tables and for the documentation.
 
 Times are Unix seconds of block time. Sets of GMPs are integers in which bit n - 1 stands for GMP n. Addresses and ids are binary;
 `waybill index sql` shows them in hexadecimal.
@@ -22,7 +22,7 @@ NAME_COLUMNS: Final[dict[str, str]] = {
 
 
 def _with_names(schema: pa.Schema) -> pa.Schema:
-    """The schema with a name beside each number of a chain or GMP."""
+    """Returns the schema with a name beside each number of a chain or GMP."""
     columns: list[pa.Field] = []
     for field in schema:
         columns.append(field)
@@ -182,18 +182,18 @@ _COLUMNS: Final[dict[str, str]] = {
 
 
 def described(name: str) -> pa.Schema:
-    """The schema of a table, with what each column means as its comment."""
+    """Returns the schema of a table, with comments."""
     schema, _ = TABLES[name]
     return pa.schema([field.with_metadata({"comment": _COLUMNS[field.name]}) for field in schema])
 
 
 def description(name: str) -> str:
-    """What a table holds."""
+    """Returns a table's comment."""
     return TABLES[name][1]
 
 
 def shown_columns(name: str) -> str:
-    """A table's columns in DuckDB's SQL, binary ones as text: `0x` and small hexadecimal digits."""
+    """Returns a table's columns in DuckDB's SQL, binary ones as text: `0x` and lower-case hexadecimal digits."""
     schema, _ = TABLES[name]
     return ", ".join(
         f"'0x' || lower(hex({field.name})) as {field.name}" if pa.types.is_binary(field.type) else field.name

@@ -1,4 +1,4 @@
-"""What each divergence means: how bad it is, and what to do next."""
+"""Severity and next action of each kind of divergence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from indexer.model import schemas
 
 
 class Severity(StrEnum):
-    """How bad a divergence is."""
+    """Severity of a divergence."""
 
     CRITICAL = "critical"  # somebody could take what is not theirs, or has
     HIGH = "high"  # a guarantee does not hold; look at it today
@@ -22,7 +22,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """How bad a kind of divergence is, and the next thing to do."""
+    """Severity and next action of a kind of divergence."""
 
     severity: Severity
     next_action: str

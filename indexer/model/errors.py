@@ -1,4 +1,4 @@
-"""What can go wrong in the index, as far as its user can do something about it.
+"""Errors of the index that its user can do something about.
 
 IndexerError
 ├── SettingsError           a setting that makes no sense
@@ -11,14 +11,14 @@ IndexerError
 ├── LakeUnreachableError    the lake's bucket is not there, refuses, or does not answer
 └── RangeGapError           a block range that does not follow what is stored
 
-What an endpoint answers wrong is a `bridge.evm.rpc_answers.RpcError`.
+Faults of endpoints are `bridge.evm.rpc_answers.RpcError`.
 """
 
 from __future__ import annotations
 
 
 class IndexerError(Exception):
-    """The index can't go on; the text says why and what to do."""
+    """The index can't continue; the text says why and what to do."""
 
 
 class SettingsError(IndexerError, ValueError):

@@ -1,4 +1,4 @@
-"""Every table of the index, once, as Arrow schemas; `indexer.model.spark_types` and `indexer.store.tables` derive theirs from these."""
+"""The Arrow schema of every table; `indexer.model.spark_types` and `indexer.store.tables` derive theirs from these."""
 
 from __future__ import annotations
 
@@ -268,6 +268,6 @@ DIVERGENCES: Final = _schema(
 
 
 def as_source(events: pa.Table) -> pa.Table:
-    """Events as rows of the data source."""
+    """Returns events as rows of the data source."""
     nulls = [pa.nulls(len(events), field.type) for field in RANGE]
     return pa.table([*events.combine_chunks().columns, *nulls], schema=SOURCE)

@@ -1,4 +1,4 @@
-"""What a user can set about the index."""
+"""Settings of the index."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from indexer.model.storage_location import StorageLocation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StallPolicy:
-    """When a message counts as stalled, and how often a retry may be asked for."""
+    """Deadlines of messages, and limits of retry requests."""
 
     stall_after: int = (
         900  # seconds from the route's block time until the message is overdue; each retry doubles it, to 8 times
@@ -46,7 +46,7 @@ class StallPolicy:
                 raise SettingsError(f"the limit of {key} is {seconds}; it must be greater than 0")
 
     def retries_of(self, kind: Kind) -> int | None:
-        """How many retries of a message of that kind are asked for at most; None is without end."""
+        """Returns the maximum number of retries for a kind; None for no limit."""
         told = self.retries_by_kind.get(kind, self.max_message_retries)
         return None if told is None else min(self.max_message_retries, told)
 
@@ -79,10 +79,10 @@ class SourceLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexFolder:
-    """Where the index keeps what it keeps.
+    """Locations of the index's data.
 
     Attributes:
-        path: the folder of everything that is not somewhere else.
+        path: the folder of everything without a location of its own.
         store: URL of the operational store, such as ``postgresql://user@host/database``; a SQLite file in `path` if None.
         shared_lake: of the Delta tables: a bucket, or a folder that all executors reach by the same name; one in `path` if None.
     """
@@ -93,23 +93,23 @@ class IndexFolder:
 
     @property
     def store_url(self) -> str:
-        """The operational store."""
+        """URL of the operational store."""
         return self.store or f"sqlite:///{self.path / 'index.db'}"
 
     @property
     def lake(self) -> StorageLocation:
-        """The Delta tables."""
+        """Location of the Delta tables."""
         return self.shared_lake or StorageLocation.of(self.path / "lake")
 
     @property
     def checkpoint(self) -> Path:
-        """Spark's scratch: the store and the lake own the offsets, so it is made new at every start."""
+        """Spark's checkpoint of the stream. Store and lake own the offsets, so it is created anew at every start."""
         return self.path / "checkpoint"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexSettings:
-    """Everything that a run of the index needs besides the deployment."""
+    """All settings of a run, apart from the deployment."""
 
     folder: IndexFolder
     stall: StallPolicy = StallPolicy()
@@ -124,13 +124,13 @@ class IndexSettings:
 
 
 class LaneStall(LaneRule):
-    """When messages of some lanes count as stalled."""
+    """The deadline of messages on some lanes."""
 
     stall_after: int = Field(gt=0, description="seconds")
 
 
 class IndexTable(Section):
-    """How the chains are indexed, and when a retry is asked for. Times are in seconds where no other unit is named."""
+    """How the chains are indexed, and when retries are requested. Times are in seconds unless another unit is named."""
 
     stall_after: int = Field(default=900, gt=0, description="until a message without its quorum is stalled")
     stall_after_by_kind: dict[KindName, Annotated[int, Field(gt=0)]] = Field(
@@ -153,7 +153,7 @@ class IndexTable(Section):
     def stall_policy(
         self, deployment: Deployment, *, max_message_retries: int, retries_by_kind: Mapping[Kind, int | None]
     ) -> StallPolicy:
-        """When messages count as stalled on a network, and how often a retry is asked for."""
+        """Returns the stall policy for a network."""
         return StallPolicy(
             stall_after=self.stall_after,
             max_lag=self.max_lag,

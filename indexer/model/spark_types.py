@@ -1,4 +1,4 @@
-"""The tables' schemas as Spark knows them; apart from `indexer.model.schemas`, so that reading the store does not import Spark."""
+"""Converts the tables' schemas to Spark; apart from `indexer.model.schemas`, so that reading the store does not import Spark."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SPARK_TYPES: Final[dict[pa.DataType, DataType]] = {
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """A table of `indexer.model.schemas` for Spark."""
+    """Returns Spark's form of a schema."""
     table = StructType()
     for field in schema:
         table.add(field.name, _SPARK_TYPES[field.type])

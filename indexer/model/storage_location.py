@@ -1,4 +1,4 @@
-"""Where the lake is: a folder, or a prefix of an S3 bucket."""
+"""The location of the lake: a folder, or a prefix of an S3 bucket."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EXAMPLE: Final = "s3://bucket/prefix?region=eu-central-1"
 
 @dataclass(frozen=True, slots=True)
 class StorageLocation:
-    """A folder, or a bucket and prefix. Spark's tasks get it as it is; secrets are not in it, each process has its own.
+    """A folder, or a bucket and prefix. It is passed to Spark's tasks and has no secrets; each process has its own.
 
     Attributes:
         root: the folder's path, or ``s3://bucket/prefix``.
@@ -32,7 +32,7 @@ class StorageLocation:
 
     @classmethod
     def of(cls, told: str | Path, environment: Mapping[str, str] | None = None) -> StorageLocation:
-        """The place that a setting names.
+        """Parses the location in a setting.
 
         Args:
             told: a folder, or ``s3://bucket/prefix``, with ``?endpoint=…&region=…`` where they are not AWS's usual ones.
@@ -58,7 +58,7 @@ class StorageLocation:
         usual = os.environ if environment is None else environment
         endpoint = parameters.get("endpoint") or usual.get("AWS_ENDPOINT_URL_S3") or usual.get("AWS_ENDPOINT_URL")
         if endpoint and not endpoint.startswith(("http://", "https://")):
-            raise SettingsError(f"endpoint {endpoint!r} of the lake is no URL such as https://minio.example:9000")
+            raise SettingsError(f"endpoint {endpoint!r} of the lake is not a URL such as https://minio.example:9000")
         region = parameters.get("region") or usual.get("AWS_REGION") or usual.get("AWS_DEFAULT_REGION")
         return cls(f"s3://{url.netloc}{url.path.rstrip('/')}", endpoint or None, region or None)
 
@@ -69,13 +69,13 @@ class StorageLocation:
         return StorageLocation(f"{self.root}/{name}", self.endpoint, self.region)
 
     def table(self, name: str) -> StorageLocation:
-        """The folder of a table such as `silver.messages`."""
+        """Returns the location of a table such as `silver.messages`."""
         layer, _, table = name.partition(".")
         return self / layer / table
 
     @property
     def uri(self) -> str:
-        """What Spark takes: its S3 client's scheme is `s3a`."""
+        """URI for Spark, whose S3 client has the scheme `s3a`."""
         return self.root.replace("s3://", "s3a://", 1) if self.is_bucket else Path(self.root).absolute().as_uri()
 
     @property
@@ -85,7 +85,7 @@ class StorageLocation:
 
     @property
     def options(self) -> dict[str, str] | None:
-        """What deltalake has to know besides the root."""
+        """Options for deltalake."""
         if not self.is_bucket:
             return None
         # A version's file is put only where none is: of two writers of the same version, S3 lets the first one win.

@@ -1,1 +1,1 @@
-"""The tables of the lake: raw logs (bronze), what became of each message (silver), what messages add up to (gold)."""
+"""The lake's tables: raw logs (bronze), events and messages (silver), aggregates and divergences (gold)."""

@@ -1,4 +1,4 @@
-"""The Delta table `bronze.logs`: raw logs of final blocks, append-only but for repairs."""
+"""Bronze: the Delta table `bronze.logs` has the raw logs of final blocks. It is append-only except for repairs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _RECENT: Final = 20  # commits among which the hash of a chain's last block is l
 
 @dataclass(frozen=True, slots=True)
 class FinalBlocks:
-    """Blocks `first`…`last` of a chain, all of them final; `last_hash` is the hash of the last."""
+    """Final blocks `first`…`last` of a chain; `last_hash` is the hash of the last."""
 
     first: int
     last: int
@@ -46,11 +46,11 @@ class FinalBlocks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BronzeState:
-    """Which logs the table has.
+    """The logs that the table has.
 
     Attributes:
-        blocks: by chain, the last block whose logs are there.
-        corrections: how many repairs there were.
+        blocks: last block by chain.
+        corrections: number of repairs.
     """
 
     blocks: Mapping[int, int]
@@ -58,14 +58,14 @@ class BronzeState:
 
 
 class Lake:
-    """The lake's raw logs. Delta's own transaction versions say up to which block each chain is in the table.
+    """The lake's raw logs. Delta's transaction versions record each chain's last block in the table.
 
-    A commit names its blocks, and counts only if they follow those that are there. A repeated commit, or one whose range
-    leaves blocks out, changes nothing.
+    A commit names its blocks, which must follow those in the table. A repeated commit, or one whose range
+    leaves a gap, changes nothing.
     """
 
     def __init__(self, place: StorageLocation | Path) -> None:
-        """Opens the lake in that place, and creates the table if it is not there.
+        """Opens the lake, and creates the table if it is missing.
 
         Args:
             place: a folder or a bucket.
@@ -77,18 +77,18 @@ class Lake:
         Raises:
             LakeDamagedError: the table can't be read.
             LakeVersionError: another version of Waybill wrote it.
-            LakeUnreachableError: its bucket is not there, refuses, or does not answer.
+            LakeUnreachableError: its bucket does not exist, denies access, or does not answer.
         """
         self.place = StorageLocation.of(place) if isinstance(place, Path) else place
         self.folder = self.place.table(TABLE)
         ensure_table(self.place, TABLE)
 
     def last_block(self, chain: int) -> int | None:
-        """The last block of the chain whose logs are in the lake, or None if none are."""
+        """Returns the chain's last block in the lake; None if there is none."""
         return self._table().transaction_version(str(chain))
 
     def last_known(self, chain: int) -> tuple[int, bytes] | None:
-        """The last block of the chain in the lake: number and hash; None if it has no block of it.
+        """Returns number and hash of the chain's last block in the lake; None if there is none.
 
         Falls back to the newest log's block when the commit that recorded the hash is not among the recent ones.
         """
@@ -103,7 +103,7 @@ class Lake:
         return max(self.blocks(chain, 0, last), default=None)
 
     def check_follows(self, blocks: Mapping[int, FinalBlocks]) -> None:
-        """Refuses blocks that do not follow those that are there.
+        """Rejects blocks that do not follow those in the table.
 
         Raises:
             RangeGapError: a chain's blocks do not begin behind those that are in the lake.
@@ -117,11 +117,11 @@ class Lake:
                 )
 
     def append(self, rows: pa.Table, blocks: Mapping[int, FinalBlocks]) -> None:
-        """Adds logs in one commit.
+        """Appends logs in one commit.
 
         Args:
-            rows: with the columns of `schemas.LOGS`; others are left out.
-            blocks: by chain, the blocks whose logs they are.
+            rows: with the columns of `schemas.LOGS`; others are ignored.
+            blocks: the blocks of these logs, by chain.
 
         Raises:
             RangeGapError: a chain's blocks do not begin behind those that are in the lake.
@@ -135,7 +135,7 @@ class Lake:
             write_deltalake(self._table(), _raw(rows), mode="append", commit_properties=properties)
 
     def replace(self, chain: int, first: int, last: int, rows: pa.Table, reason: str) -> None:
-        """Replaces the logs of a range of blocks, in one commit that says why.
+        """Replaces the logs of a range of blocks, in one commit that states the reason.
 
         Raises:
             IndexerError: another process repairs the lake at the same time.
@@ -154,7 +154,7 @@ class Lake:
             )
 
     def take_back(self, chain: int, back_to: FinalBlocks, reason: str) -> None:
-        """Deletes what the chain no longer has, in one commit that says why; the next append begins behind `back_to`.
+        """Deletes logs that the chain no longer has, in one commit that states the reason; the next append begins behind `back_to`.
 
         Raises:
             IndexerError: another process repairs the lake at the same time.
@@ -179,18 +179,18 @@ class Lake:
             ) from error
 
     def logs(self, chain: int, first: int, last: int) -> pa.Table:
-        """The raw logs of a range of blocks, in order, as `schemas.LOGS`."""
+        """Returns the raw logs of a range of blocks, in order, as `schemas.LOGS`."""
         batches = list(self._batches(chain, first, last, schemas.LOGS.names))
         return pa.concat_tables([schemas.LOGS.empty_table(), *batches]).sort_by(_IN_ORDER)
 
     def blocks(self, chain: int, first: int, last: int) -> set[tuple[int, bytes]]:
-        """The blocks of a range in which there are logs: number and hash."""
+        """Returns number and hash of the blocks with logs in a range."""
         batches = self._batches(chain, first, last, ["block_number", "block_hash"])
         parts = [batch.group_by(batch.column_names).aggregate([]) for batch in batches]
         return {(row["block_number"], row["block_hash"]) for part in parts for row in part.to_pylist()}
 
     def events(self, chain: int, first: int, last: int, columns: Sequence[str] = schemas.EVENTS.names) -> pa.Table:
-        """The events of a range of blocks, in order, decoded batch by batch: columns of `schemas.EVENTS`."""
+        """Returns columns of the events of a range of blocks, in order, decoded batch by batch."""
         places = [name for name, _ in _IN_ORDER]
         names = [*columns, *(name for name in places if name not in columns)]
         batches = self._batches(chain, first, last, schemas.LOGS.names)
@@ -209,16 +209,16 @@ class Lake:
 
     @property
     def version(self) -> int:
-        """The table's newest version."""
+        """The table's latest version."""
         return self._table().version()
 
     def rows(self) -> int:
-        """How many logs there are, as the commits say."""
+        """Returns the number of logs, from the table's statistics."""
         with explained(self.folder):
             return sum(pa.table(self._table().get_add_actions())["num_records"].to_pylist())
 
     def state(self, chains: Sequence[int] | None = None) -> BronzeState:
-        """Which logs there are, of these chains or of all."""
+        """Returns the state of these chains, or of all."""
         table = self._table()
         known = self._chains(table) if chains is None else chains
         found = {chain: table.transaction_version(str(chain)) for chain in known}
@@ -238,7 +238,7 @@ class Lake:
 
 
 def commit_metadata(blocks: Mapping[int, FinalBlocks]) -> str:
-    """What a commit of these blocks says of itself: by chain, the hash of the last one."""
+    """Returns a commit's metadata: the hash of each chain's last block."""
     return json.dumps({"hashes": {str(chain): range_.last_hash.hex() for chain, range_ in blocks.items()}})
 
 
@@ -251,7 +251,7 @@ def _correction(table: DeltaTable) -> Transaction:
 
 
 def ensure_table(place: StorageLocation, name: str) -> None:
-    """Creates a table of the lake, with its comments, if it is not there.
+    """Creates a table of the lake, with its comments, if it is missing.
 
     Raises:
         LakeVersionError: the table has other columns than this Waybill's.
@@ -277,13 +277,13 @@ def ensure_table(place: StorageLocation, name: str) -> None:
 
 
 def append(logs: DataFrame, lake: Lake, chain: int, blocks: FinalBlocks) -> None:
-    """Adds final logs of one chain in one commit; the same call again changes nothing.
+    """Appends final logs of one chain in one commit. Idempotent.
 
     Args:
         logs: `schemas.LOGS`.
         lake: the lake.
         chain: its id.
-        blocks: whose logs they are.
+        blocks: the blocks of these logs.
 
     Raises:
         RangeGapError: the blocks do not begin behind those that are in the lake.
@@ -304,9 +304,9 @@ def append(logs: DataFrame, lake: Lake, chain: int, blocks: FinalBlocks) -> None
 
 
 def stream(spark: SparkSession, lake: StorageLocation) -> DataFrame:
-    """The logs as a stream of Delta commits, `schemas.LOGS`.
+    """Returns the table as a stream of commits, `schemas.LOGS`.
 
-    The first batch of a checkpoint has all logs that are there. Repairs are skipped: they have everything computed again.
+    The first batch of a checkpoint has all logs of the table. Repairs are skipped: after one, everything is computed again.
     """
     reader = spark.readStream.format("delta").option("maxFilesPerTrigger", _ALL_AT_ONCE)
     return reader.option("skipChangeCommits", "true").load(lake.table(TABLE).uri)

@@ -1,4 +1,4 @@
-"""The tables' names in a Spark session."""
+"""Registers the tables in a Spark session."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What contradicts: the rules for one message, and the queries that compare messages with receipts, rules and one another.
+"""Divergences: rules for single messages, and queries that compare messages with receipts, router rules and each other.
 
-The columns are those of `schemas.DIVERGENCES`. What a kind means, and what to do about it, stands in
+The columns are those of `schemas.DIVERGENCES`. The meaning of each kind, and its next action, are in
 `indexer/model/divergences.py`.
 """
 
@@ -16,15 +16,15 @@ from indexer.pipeline.queries import COLUMNS, CONFLICTS, query
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A contradiction that one message shows: in SQL, of the message `m`, and what `_CONTEXT` joins to it.
+    """A contradiction within one message, as SQL over the message `m` and what `_CONTEXT` joins to it.
 
     Attributes:
-        kind: of the divergence.
-        condition: what the message's row has to say for it. The store has an index for the beginning of each
+        kind: kind of the divergence.
+        condition: condition on the message's row. The store has an index for the beginning of each
             (`indexer.store.tables`).
-        evidence: what shows it.
-        when: what clocks and limits have to say for it.
-        has_facts: whether `_FACTS` belong to the evidence.
+        evidence: text of the evidence.
+        when: condition on clocks and limits.
+        has_facts: whether `_FACTS` are appended to the evidence.
     """
 
     kind: str
@@ -35,7 +35,7 @@ class Rule:
 
     @property
     def is_there(self) -> str:
-        """Whether it is there, in SQL."""
+        """The whole condition, in SQL."""
         return f"{self.condition} and {self.when}" if self.when else self.condition
 
 
@@ -172,7 +172,7 @@ _OF_MESSAGES: Final = ("reported_before_end", "fan_out_differs")
 
 
 def divergences(**values: str) -> str:
-    """The query for the store, which looks each rule up in an index.
+    """Returns the query for the store, in which an index answers each rule.
 
     Takes `:max_lag` and `:silence_after`, seconds.
 
@@ -187,13 +187,13 @@ def divergences(**values: str) -> str:
 
 
 def for_spark(**values: str) -> list[str]:
-    """The queries for Spark, whose results together are the divergences; `values` as for `divergences`."""
+    """Returns the queries for Spark, whose union are the divergences; `values` as for `divergences`."""
     names = (*_OF_RECEIPTS, *_OF_MESSAGES, "nonce_gap")
     return [_in_one_scan(values), *(query(f"divergences/{name}", **values) for name in names)]
 
 
 def _in_one_scan(values: dict[str, str]) -> str:
-    """The query for what one message shows: one scan finds the rules that hold, and evidence is written for those alone."""
+    """Returns the query for all rules of one message: one scan finds the rules that hold, and builds the evidence for these alone."""
     rules = list(enumerate(RULES_OF_ONE))
     holding = ", ".join(f"case when {rule.is_there} then {number} end" for number, rule in rules)
     kinds = " ".join(f"when {number} then '{rule.kind}'" for number, rule in rules)
@@ -208,7 +208,7 @@ def _in_one_scan(values: dict[str, str]) -> str:
 
 
 def _rules_of_one(values: dict[str, str]) -> list[str]:
-    """The queries for what one message shows, a rule each: the store answers each by an index."""
+    """Returns one query for each rule of one message."""
     return [
         _filled(
             f"select '{rule.kind}' as kind, m.message_id, m.source_chain, m.destination_chain, "
@@ -220,12 +220,12 @@ def _rules_of_one(values: dict[str, str]) -> list[str]:
 
 
 def reports(messages: str) -> str:
-    """The messages that report the end of another."""
+    """Returns SQL for the messages that report another's outcome."""
     return f"(select * from {messages} report where kind = {Kind.REPORT:d})"
 
 
 def sent_together(messages: str) -> str:
-    """The messages of transactions that sent several: an index finds them without the others."""
+    """Returns SQL for the messages of transactions that sent several, which an index finds."""
     return f"""(
       select f.* from {messages} f
       join (select source_chain, source_transaction from {messages} one group by 1, 2 having count(*) > 1) several
@@ -234,7 +234,7 @@ def sent_together(messages: str) -> str:
 
 
 def with_ends(messages: str) -> str:
-    """The query for messages with how each ended: 1 in `succeeded`, or 1 in `failed`."""
+    """Returns SQL for messages with their ends: 1 in `succeeded`, or 1 in `failed`."""
     ends = f"{COLUMNS['succeeded']} as succeeded, {COLUMNS['failed']} as failed"
     sent = "m.message_id, m.source_chain, m.destination_chain, m.source_transaction, m.sender, m.payload_hash"
     return f"select {sent}, {ends} from {messages} m where m.source_block is not null"

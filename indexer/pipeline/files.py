@@ -1,4 +1,4 @@
-"""The files of a Delta table, and what is wrong with them, in plain words."""
+"""Files of a Delta table, and errors that name the damaged one."""
 
 from __future__ import annotations
 
@@ -54,26 +54,26 @@ _OF_THE_MACHINE: Final = {
 
 
 def files_of(place: StorageLocation) -> FileSystem:
-    """The files in a place, by their names there."""
+    """Returns the file system of a location."""
     if place.is_bucket:
         return PyFileSystem(DeltaStorageHandler(place.root, place.options))
     return SubTreeFileSystem(place.root, LocalFileSystem())
 
 
 def files_in(table: DeltaTable, place: StorageLocation) -> list[str]:
-    """The files of a table's version: paths on this machine, which delta-rs gives as parts of URLs, or URLs in a bucket."""
+    """Returns the files of a table's version: paths on this machine, or URLs in a bucket."""
     uris = table.file_uris()
     return uris if place.is_bucket else [unquote(uri.removeprefix("file://")) for uri in uris]
 
 
 def root_of(table: DeltaTable) -> str:
-    """Returns the absolute path of a table on this machine, with a slash, as the paths of its files begin."""
+    """Returns the absolute path of a table on this machine, with a trailing slash."""
     return unquote(table.table_uri.removeprefix("file://")).rstrip("/") + "/"
 
 
 @contextmanager
 def explained(*places: StorageLocation) -> Iterator[None]:
-    """Says in plain words what S3 answered, or which file of these tables is lost or damaged.
+    """Translates errors of S3 and of damaged tables: names the cause or the file, and what to do.
 
     Raises:
         LakeDamagedError: a file that the lake's commits name is gone, or a file can't be read.
@@ -94,7 +94,7 @@ def explained(*places: StorageLocation) -> Iterator[None]:
 
 
 def check_there(files: Sequence[str], folder: StorageLocation) -> None:
-    """Looks whether files on this machine are there: an engine's own error names neither the lake nor what to do.
+    """Checks that files on this machine exist: an engine's own error names neither the lake nor what to do.
 
     Raises:
         LakeDamagedError: one is not.
@@ -107,7 +107,7 @@ def check_there(files: Sequence[str], folder: StorageLocation) -> None:
 
 
 def damages(place: StorageLocation) -> Iterator[str]:
-    """What is wrong with the files of a table on this machine, by their names and ends; nothing of a bucket's."""
+    """Yields what is wrong with the files of a table on this machine; nothing for a bucket."""
     folder = Path(place.root) / "_delta_log"
     if place.is_bucket or not folder.exists():
         return

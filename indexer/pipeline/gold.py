@@ -1,4 +1,4 @@
-"""Gold: what all messages add up to. Each table is a function of DataFrames."""
+"""Gold: aggregates of all messages, and divergences. Each table is a pure function of DataFrames."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ _HIGHEST_GMP: Final = 16  # that a contract takes
 
 
 def duplicates(events: DataFrame) -> DataFrame:
-    """One row per repeated delivery that an adapter absorbed, as `schemas.DUPLICATES`."""
+    """Returns one row per repeated delivery that an adapter absorbed, as `schemas.DUPLICATES`."""
     return _table("duplicates", schemas.DUPLICATES, events=events)
 
 
 def deliveries(messages: DataFrame, receipts: DataFrame) -> DataFrame:
-    """One row per receipt, with its place among those of its message: what the next three tables are made of."""
+    """Returns one row per receipt with its rank among those of its message, the input of the next three tables."""
     text = query("deliveries", messages="{messages}", receipts="{receipts}")
     return messages.sparkSession.sql(text, messages=messages, receipts=receipts)
 
 
 def lanes(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
-    """One row per lane and day, as `schemas.LANES`."""
+    """Returns one row per lane and day, as `schemas.LANES`."""
     return _table("lanes", schemas.LANES, messages=messages, deliveries=deliveries)
 
 
 def latencies(
     messages: DataFrame, deliveries: DataFrame, final_times: DataFrame, attested: DataFrame | None
 ) -> DataFrame:
-    """One row per lane and stage, as `schemas.LATENCIES`.
+    """Returns one row per lane and stage, as `schemas.LATENCIES`.
 
     Args:
         messages: `schemas.MESSAGES`.
         deliveries: as `deliveries` returns them.
         final_times: `schemas.FINAL_TIMES`.
-        attested: `schemas.ATTESTED`; None if no relayer was asked.
+        attested: `schemas.ATTESTED`; None without a relayer.
     """
     spark = messages.sparkSession
     none = spark.createDataFrame(schemas.ATTESTED.empty_table(), spark_schema(schemas.ATTESTED))
@@ -69,20 +69,20 @@ def latencies(
 
 
 def redundancy(deliveries: DataFrame) -> DataFrame:
-    """One row per GMP, as `schemas.REDUNDANCY`."""
+    """Returns one row per GMP, as `schemas.REDUNDANCY`."""
     return _table("redundancy", schemas.REDUNDANCY, deliveries=deliveries)
 
 
 def costs(messages: DataFrame, receipts: DataFrame, paid: DataFrame) -> DataFrame:
-    """One row per lane and GMP, as `schemas.COSTS`; `paid` is `schemas.PAID`."""
+    """Returns one row per lane and GMP, as `schemas.COSTS`; `paid` is `schemas.PAID`."""
     return _table("costs", schemas.COSTS, messages=messages, receipts=receipts, paid=paid)
 
 
 def router_rules(events: DataFrame, messages: DataFrame) -> dict[str, DataFrame]:
-    """What `divergences` judges by, a few rows each: how far `chains` were read, and the routers' `periods` and `registrations`.
+    """Returns the small inputs of `divergences`: the progress of `chains`, and the routers' `periods` and `registrations`.
 
     Args:
-        events: `schemas.EVENTS`, of which those about GMPs, recipients and lanes count.
+        events: `schemas.EVENTS`; those about GMPs, recipients and lanes are used.
         messages: `schemas.MESSAGES`.
     """
     spark, about_routers = events.sparkSession, _about_routers(events, messages)
@@ -102,9 +102,9 @@ def divergences(
     limits: DataFrame,
     policy: StallPolicy,
 ) -> DataFrame:
-    """One row per contradiction, as `schemas.DIVERGENCES`.
+    """Returns one row per contradiction, as `schemas.DIVERGENCES`.
 
-    The store judges what it holds by the same rules. Here the time of a chain is that of its newest log, so a message counts
+    The store applies the same rules to its messages. Here the time of a chain is that of its newest log, so a message counts
     as silent later, never sooner.
 
     Args:
@@ -137,12 +137,12 @@ def divergences(
 
 
 def _with_times(text: str, policy: StallPolicy) -> str:
-    """The store binds these two as parameters, which Delta's parser for Spark does not pass on."""
+    """Inserts two values that the store binds as parameters, which Delta's parser for Spark does not support."""
     return text.replace(":max_lag", f"{policy.max_lag:d}").replace(":silence_after", f"{policy.silence_after:d}")
 
 
 def _about_routers(events: DataFrame, messages: DataFrame) -> DataFrame:
-    """Events about GMPs, lanes and recipients; policies only of recipients with messages: anybody may set any other."""
+    """Returns events about GMPs, lanes and recipients. Policies of recipients without messages are left out: anyone may set those."""
     told = events.where(ABOUT_ROUTERS)
     policies = told.where(col("event") == "PolicySet")
     recipients = messages.select("recipient").distinct()
@@ -150,7 +150,7 @@ def _about_routers(events: DataFrame, messages: DataFrame) -> DataFrame:
 
 
 def frame(rows: pa.Table, like: DataFrame) -> DataFrame:
-    """Rows of this process as a DataFrame in the session of another."""
+    """Returns rows of this process as a DataFrame in the session of `like`."""
     return like.sparkSession.createDataFrame(rows, spark_schema(rows.schema))
 
 
@@ -177,7 +177,7 @@ def _name_of(column: str, names: Mapping[int, str]) -> Column:
 
 
 def _table(name: str, schema: pa.Schema, **frames: Any) -> DataFrame:
-    """What the query of that name makes of the frames."""
+    """Runs a query of `pipeline/sql` on frames, and casts the result to a schema."""
     spark: SparkSession = next(iter(frames.values())).sparkSession
     text = query(name, **{one: f"{{{one}}}" for one in frames})
     return spark.sql(text, **frames).to(spark_schema(schema))

@@ -1,4 +1,4 @@
-"""The transforms' SQL, which runs on Spark and in the store: one definition of a message's life."""
+"""The SQL of the tables, which Spark and the store share: one definition of a message's lifecycle."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _GMPS: Final = range(1, 17)
 
 
 class Conflict(IntFlag):
-    """What a message's own events can contradict, whatever was not read yet: a set of them is the column `conflicts`."""
+    """Contradictions among a message's own events, whatever was not read yet; the column `conflicts` is a set of them."""
 
     ENDED_TWICE = 1 << 0
     EXECUTED_ELSEWHERE = 1 << 1
@@ -106,7 +106,7 @@ def _template(name: str) -> Template:
 
 
 def query(name: str, **tables: str) -> str:
-    """A query's text.
+    """Returns the text of a query.
 
     Args:
         name: of a file in `pipeline/sql`.
@@ -119,7 +119,7 @@ def query(name: str, **tables: str) -> str:
 
 
 def paused(kind: str, since: str, until: str = "d.block_time") -> str:
-    """An expression: the seconds in which a message `m` was held up by `pauses`, a table of `schemas.PAUSES`.
+    """Returns SQL for the seconds that `pauses`, a table of `schemas.PAUSES`, delayed a message `m`.
 
     Args:
         kind: of the pauses.

@@ -1,4 +1,4 @@
-"""The tables of the lake for readers without Spark: their rows by DuckDB, and as of when they are."""
+"""Reads the lake's tables without Spark, by DuckDB, and the time of their last refresh."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _AS_OF: Final = "waybill.asOf"  # the property of that table which says as of wh
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsOf:
-    """As of when the tables are.
+    """The state of the tables.
 
     Attributes:
-        blocks: by chain, the last final block that counts.
-        refreshed_at: Unix seconds.
+        blocks: by chain, the last final block included.
+        refreshed_at: time of the refresh, Unix seconds.
     """
 
     blocks: Mapping[int, int] = field(default_factory=dict[int, int])
@@ -49,7 +49,7 @@ class AsOf:
 
 
 def as_of(lake: StorageLocation) -> AsOf | None:
-    """Returns as of when the gold tables are; None if they were never refreshed."""
+    """Returns the state of the gold tables; None if they were never refreshed."""
     folder = lake.table(_LAST_TABLE)
     with explained(folder):
         if not DeltaTable.is_deltatable(folder.root, folder.options):
@@ -59,14 +59,14 @@ def as_of(lake: StorageLocation) -> AsOf | None:
 
 
 def state_as_of(lake: StorageLocation, stated: AsOf) -> None:
-    """States as of when the tables are. Spark makes no commit of its own for a table that stays empty."""
+    """Records the state of the tables as a table property. Spark makes no commit for a table that stays empty."""
     folder = lake.table(_LAST_TABLE)
     table = DeltaTable(folder.root, storage_options=folder.options)
     table.alter.set_table_properties({_AS_OF: stated.to_json()}, raise_if_not_exists=False)
 
 
 def rows_of(lake: StorageLocation, name: str) -> pa.Table:
-    """All rows of a table, as its schema; none where there is no table.
+    """Returns all rows of a table; none if the table does not exist.
 
     Raises:
         LakeDamagedError: a file of the table is lost.
@@ -83,11 +83,11 @@ def rows_of(lake: StorageLocation, name: str) -> pa.Table:
 
 @contextmanager
 def opened(lake: StorageLocation, names: Mapping[str, str]) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A DuckDB connection that knows tables of the lake, each in its newest version.
+    """Opens a DuckDB connection with tables of the lake, each in its latest version.
 
     Args:
         lake: the lake.
-        names: by the name that a query uses, the table; one that was never written is empty.
+        names: tables by their alias in queries; one that was never written is empty.
 
     Raises:
         LakeDamagedError: a file of a table is lost, also while the block reads it.
@@ -101,7 +101,7 @@ def opened(lake: StorageLocation, names: Mapping[str, str]) -> Iterator[duckdb.D
 
 
 def register(connection: duckdb.DuckDBPyConnection, alias: str, lake: StorageLocation, name: str) -> None:
-    """Makes a table of the lake known to a DuckDB connection, in its newest version."""
+    """Registers the latest version of a table in a DuckDB connection."""
     schema, _ = TABLES[name]
     folder = lake.table(name)
     names: list[str] = []

@@ -1,4 +1,4 @@
-"""Brings silver and gold up to bronze.
+"""Brings silver and gold up to date with bronze.
 
 bronze.logs ── stream, decode ──▶ silver.events ──▶ silver.messages, receipts, attempts    merged by key
 └───────────────────┴──▶ gold.duplicates, lanes, latencies, redundancy,
@@ -54,7 +54,7 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreFacts:
-    """Facts that the events do not contain.
+    """Facts that are in no event.
 
     Attributes:
         policy: when a message counts as silent; from the index's store.
@@ -84,18 +84,18 @@ def refresh(
     keep_hours: int = 168,
     clock: Callable[[], float] = time.time,
 ) -> AsOf:
-    """Brings silver and gold up to the logs that are there now. It may be killed anywhere, and repeated.
+    """Brings silver and gold up to date with bronze. It may be killed at any point, and repeated.
 
     Args:
         spark: a session of `indexer.spark.session.batch_session`.
         lake: the lake.
         facts: the inputs that are in no log.
         full: compute everything again from bronze; a repair of bronze and another version of the code do the same.
-        keep_hours: for which replaced versions of the tables can still be read.
+        keep_hours: hours for which earlier versions of the tables can be read.
         clock: Unix seconds.
 
     Returns:
-        As of when the tables are now.
+        The new state of the tables.
     """
     before, state = as_of(lake.place), lake.state()
     for name in TABLES:
@@ -109,7 +109,7 @@ def refresh(
 
 
 def _checkpoint(spark: SparkSession, lake: Lake, state: BronzeState, *, full: bool) -> str:
-    """The name of the stream's checkpoint; a new one where silver has to be made again from the first log."""
+    """Returns the name of the stream's checkpoint; a new one if silver has to be recomputed from the first log."""
     folder = lake.place.table("silver.events")
     events = deltalake.DeltaTable(folder.root, storage_options=folder.options)
     made_by = f"{state.corrections}-{_code()}"
@@ -117,7 +117,7 @@ def _checkpoint(spark: SparkSession, lake: Lake, state: BronzeState, *, full: bo
     if not full and properties.get(_MADE_BY) == made_by:
         return str(properties[_CHECKPOINT])
     name = uuid.uuid4().hex
-    log.info("computing all tables again")
+    log.info("recomputing all tables")
     if not lake.rows():  # then the stream has no batch
         for table in _KEYS:
             current = spark.read.format("delta").load(lake.place.table(table).uri)
@@ -127,7 +127,7 @@ def _checkpoint(spark: SparkSession, lake: Lake, state: BronzeState, *, full: bo
 
 
 def _code() -> str:
-    """Hash the code that computes silver. Rows of different versions of it must not be mixed."""
+    """Returns a hash of the code that computes silver. Rows of different versions must not be mixed."""
     pipeline = resources("indexer.pipeline")
     found = [pipeline / "silver.py", pipeline / "queries.py"]
     for folder in (pipeline / "sql", resources("indexer.decode")):
@@ -137,7 +137,7 @@ def _code() -> str:
 
 
 def _refresh_silver(spark: SparkSession, lake: StorageLocation, checkpoint: str) -> None:
-    """Stream the logs that the checkpoint has not seen into silver."""
+    """Streams the logs that the checkpoint has not seen into silver."""
 
     def add(logs: DataFrame, number: int) -> None:
         decoded = silver.events(logs).persist()
@@ -160,13 +160,13 @@ def _refresh_silver(spark: SparkSession, lake: StorageLocation, checkpoint: str)
 
 
 def _make_silver(decoded: DataFrame, lake: StorageLocation) -> None:
-    """Overwrite silver with the first batch of a checkpoint, which holds every log."""
+    """Overwrites silver with the first batch of a checkpoint, which has every log."""
     _overwrite(decoded, lake.table("silver.events"))
     _at_once(lambda name: _overwrite(_OF_MESSAGES[name](decoded), lake.table(name)), _OF_MESSAGES)
 
 
 def _add_to_silver(decoded: DataFrame, lake: StorageLocation) -> None:
-    """Merge new events, then recompute the rows of their messages from all events of those messages."""
+    """Merges new events, then recomputes the rows of their messages from all events of those messages."""
     _merge("silver.events", decoded, lake)
     ids = decoded.where("message_id is not null").select("message_id").distinct()
     events = decoded.sparkSession.read.format("delta").load(lake.table("silver.events").uri)
@@ -185,7 +185,7 @@ def _merge(name: str, rows: DataFrame, lake: StorageLocation) -> None:
 
 
 def _refresh_gold(spark: SparkSession, lake: Lake, facts: StoreFacts, now: AsOf) -> None:
-    """Overwrite gold from silver. A reader sees each table either before or after."""
+    """Overwrites gold from silver. Each table is replaced in one commit."""
     names = ("silver.events", "silver.messages", "silver.receipts")
     events, messages, receipts = (spark.read.format("delta").load(lake.place.table(name).uri) for name in names)
     is_short = lake.rows() < LONG_HISTORY
@@ -194,7 +194,7 @@ def _refresh_gold(spark: SparkSession, lake: Lake, facts: StoreFacts, now: AsOf)
         events, messages, receipts = (frame.localCheckpoint() for frame in (events, messages, receipts))
 
     def once(rows: DataFrame) -> DataFrame:
-        """Rows that several tables are made of; those of a long history survive the loss of a worker."""
+        """Computes rows once that several tables need; those of a long history survive the loss of a worker."""
         return rows.localCheckpoint() if is_short else rows.persist()
 
     rules = {name: once(rows) for name, rows in gold.router_rules(events, messages).items()}
@@ -220,7 +220,7 @@ def _refresh_gold(spark: SparkSession, lake: Lake, facts: StoreFacts, now: AsOf)
 
 
 def _at_once(make: Callable[[str], Made], names: Iterable[str]) -> list[Made]:
-    """What `make` returns for each table. Spark plans a query in one thread, so several are planned side by side."""
+    """Returns the result of `make` for each table. Spark plans a query in one thread, so several are planned in parallel."""
     with ThreadPoolExecutor() as pool:
         return list(pool.map(make, names))
 
@@ -231,7 +231,7 @@ def _overwrite(rows: DataFrame, folder: StorageLocation) -> None:
 
 
 def _maintain(spark: SparkSession, lake: StorageLocation, keep_hours: int) -> None:
-    """Compact small files, and delete files that no version of the last `keep_hours` refers to."""
+    """Compacts small files, and deletes files that no version of the last `keep_hours` refers to."""
     for name in TABLES:
         table = DeltaTable.forPath(spark, lake.table(name).uri)
         table.optimize().executeCompaction()

@@ -1,4 +1,4 @@
-"""Silver: logs decoded, and what became of each message. Each table is a function of DataFrames."""
+"""Silver: decoded events, and the state of each message. Each table is a pure function of DataFrames."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from indexer.pipeline.queries import FOR_SPARK, query
 
 
 def events(logs: DataFrame) -> DataFrame:
-    """One row per log, as `schemas.EVENTS`; the live store decodes with the same function."""
+    """Returns one row per log, as `schemas.EVENTS`; the live store uses the same decoder."""
     return logs.select(*schemas.LOGS.names).mapInArrow(_decode, spark_schema(schemas.EVENTS))
 
 
@@ -24,18 +24,18 @@ def _decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def messages(events: DataFrame) -> DataFrame:
-    """One row per message, as `schemas.MESSAGES`."""
+    """Returns one row per message, as `schemas.MESSAGES`."""
     found = events.sparkSession.sql(query("lifecycle", events="{events}", **FOR_SPARK), events=events)
     return found.to(spark_schema(schemas.MESSAGES))
 
 
 def receipts(events: DataFrame) -> DataFrame:
-    """One row per message and GMP, as `schemas.RECEIPTS`."""
+    """Returns one row per message and GMP, as `schemas.RECEIPTS`."""
     found = events.sparkSession.sql(query("receipts_by_struct", events="{events}"), events=events)
     return found.to(spark_schema(schemas.RECEIPTS))
 
 
 def attempts(events: DataFrame) -> DataFrame:
-    """One row per message and attempt, as `schemas.ATTEMPTS`."""
+    """Returns one row per message and attempt, as `schemas.ATTEMPTS`."""
     found = events.sparkSession.sql(query("attempts", events="{events}", **FOR_SPARK), events=events)
     return found.to(spark_schema(schemas.ATTEMPTS))

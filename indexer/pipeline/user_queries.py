@@ -1,4 +1,4 @@
-"""A user's own SQL on the lake's tables, answered by DuckDB, which reads these tables and nothing else."""
+"""Runs a user's SQL on the lake's tables with DuckDB, which can read these tables and nothing else."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _LOCKED: Final = {
 
 
 def answer(lake: StorageLocation, sql: str, rows: int, seconds: float) -> tuple[pa.Table, bool]:
-    """The rows that a query finds in the lake's tables, in which ids, hashes and addresses are hexadecimal text.
+    """Returns the result of a query on the lake's tables, in which ids, hashes and addresses are hexadecimal text.
 
     Args:
-        lake: whose tables are asked, each in its newest version.
+        lake: the lake, each table in its latest version.
         sql: one query of DuckDB's SQL.
-        rows: how many to answer at most.
-        seconds: how long it may take.
+        rows: maximum number of rows.
+        seconds: timeout.
 
     Returns:
         The rows, and whether there are more.

@@ -1,1 +1,1 @@
-"""The `evm` data source: logs of many chains, as a stream and as a batch, with offsets that know a reorg."""
+"""Reads the chains: the streaming source `evm`, the task of a backfill, and the client below both."""

@@ -1,4 +1,4 @@
-"""What one Spark task of a backfill does. A module of its own with few imports: every process of Spark imports it."""
+"""The work of one Spark task of a backfill. Every Spark process imports this module, so it has few imports."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from indexer.sources.chain import ChainConfig, ChainReader
 
 @dataclass(frozen=True, slots=True)
 class RangeReader:
-    """Reads ranges of final blocks, given the first block of each: a function for `DataFrame.mapInArrow`.
+    """Reads ranges of final blocks; pass it to `DataFrame.mapInArrow`, on a column with the first block of each range.
 
     Attributes:
-        chain: the chain, with the adapters that are known.
-        limits: how to read it.
-        final: number and hash of the last final block that the driver has seen: no endpoint is asked that lacks it.
-        step: how many blocks a range has, but for the one that ends with the final block.
-        at_once: how many ranges one task reads at once.
+        chain: the chain with its known adapters.
+        limits: limits of a request and of a batch.
+        final: number and hash of the last final block that the driver saw; endpoints that lack it are skipped.
+        step: blocks in a range; the one that ends with the final block may be shorter.
+        at_once: ranges that one task reads concurrently.
     """
 
     chain: ChainConfig
@@ -41,7 +41,7 @@ class RangeReader:
                 yield from logs
 
     def _read(self, firsts: list[int]) -> list[pa.RecordBatch]:
-        """One reader for all these ranges; how many blocks the endpoint takes, all readers of this process know."""
+        """Reads ranges with one reader. All readers of this process share what they learn of the endpoint's range limit."""
         with ChainReader(self.chain, self.limits, ranges=_ranges_of(self.chain.urls)) as reader:
             reader.follow(self.final)
             tables = (

@@ -1,9 +1,9 @@
-"""What the blocks of one chain hold: their headers, and the events of Waybill's contracts.
+"""Reads headers of one chain, and the events that Waybill's contracts emitted in its blocks.
 
-An answer that holds anything but what was asked for is no answer.
+An answer with anything that was not requested is rejected.
 
-The relayer's rule of finality (`bridge.evm.finality`) is another one: it acts on blocks after the confirmations of the deployments
-file. The lake can't take anything back, so here the chain's tag `finalized` decides, and a depth only where a node does not know
+The relayer's rule of finality (`bridge.evm.finality`) differs: it acts on blocks after the confirmations of the deployments
+file. The lake is append-only, so here the chain's tag `finalized` decides, or a depth where a node does not support
 that tag.
 """
 
@@ -57,10 +57,10 @@ _BITS: Final = 2048
 
 
 class Headers:
-    """Asks a chain for headers; every answer is checked to be the block that was asked for."""
+    """Reads headers, and checks that each answer is the requested block."""
 
     def __init__(self, rpc: ChainRpc, finality_depth: int) -> None:
-        """Reads through `rpc`; `finality_depth` blocks stand for finality where a node does not know the tag."""
+        """Reads through `rpc`; blocks below `finality_depth` count as final if a node does not support the tag `finalized`."""
         self._rpc = rpc
         self._finality_depth = finality_depth
         self._knows_finalized = True
@@ -74,7 +74,7 @@ class Headers:
         return self._rpc.call("eth_getBlockByNumber", "latest", False, read=header_of)
 
     def newest(self) -> tuple[Header, Header | None]:
-        """The newest block, and the last one that the chain calls final, by one HTTP request; None if there is none.
+        """Returns the newest and the last final block, by one HTTP request; None if no block is final yet.
 
         Raises:
             RpcError: no endpoint says which they are.
@@ -90,11 +90,11 @@ class Headers:
         return newest, self.final(newest)
 
     def at(self, number: int, *, final: bool = False) -> Header:
-        """The block at that height on the chain as it is now.
+        """Returns the block at a height of the current chain.
 
         Args:
             number: its height.
-            final: whether it is known to be final, so that a node that does not have it lags behind.
+            final: whether it is final, so that a node without it lags behind.
 
         Raises:
             UnknownBlockError: there is none.
@@ -103,10 +103,10 @@ class Headers:
         return _expected(number, header)
 
     def between(self, first: int, last: int, known: Header) -> list[Header]:
-        """Blocks `first`…`last` on the chain as it is now; `known` is not asked for again.
+        """Returns blocks `first`…`last` of the current chain; `known` is not read again.
 
         Raises:
-            UnknownBlockError: one of them is not there, or they do not follow one another: the chain is changing.
+            UnknownBlockError: a block is missing, or is not the child of the one before: the chain is changing.
         """
         headers = self.of([number for number in range(first, last + 1) if number != known.number])
         headers += [known] if known.number == last else []
@@ -116,7 +116,7 @@ class Headers:
         return headers
 
     def of(self, numbers: Sequence[int]) -> list[Header]:
-        """The blocks at those heights.
+        """Returns the blocks at several heights.
 
         Raises:
             UnknownBlockError: one of them is not there.
@@ -125,7 +125,7 @@ class Headers:
         return [_expected(number, header_of(block)) for number, block in zip(numbers, blocks, strict=True)]
 
     def final(self, head: Header) -> Header | None:
-        """The last block that the chain calls final, or None if there is none."""
+        """Returns the last final block; None if there is none."""
         if self._knows_finalized:
             try:
                 return self._rpc.call("eth_getBlockByNumber", "finalized", False, read=header_of)
@@ -142,7 +142,7 @@ def _block_request(tag: str) -> Request:
 
 
 def _bloom(text: Any) -> bytes:
-    """The filter of a block's logs, or nothing where the endpoint gives none: it only spares requests."""
+    """Returns a block's bloom filter; empty if the endpoint has none. It only saves requests."""
     try:
         return fixed_width([text], 256).tobytes()
     except (HexError, TypeError):
@@ -156,7 +156,7 @@ def _expected(number: int, header: Header) -> Header:
 
 
 def header_of(block: Any) -> Header:
-    """The header in an answer to `eth_getBlockByNumber`.
+    """Decodes the answer to `eth_getBlockByNumber`.
 
     Raises:
         UnknownBlockError: there is none.
@@ -179,12 +179,12 @@ def header_of(block: Any) -> Header:
 
 @dataclass(frozen=True, slots=True)
 class _Blocks:
-    """Blocks whose logs are asked for.
+    """A range of blocks whose logs are requested.
 
     Attributes:
         first: the first.
         last: the last, included.
-        header: of the last; None where the answer's own logs are to prove how far the node is.
+        header: of the last block; None if the answer's own logs are to prove how far the node has read.
         final: whether they are final.
     """
 
@@ -205,7 +205,7 @@ class EventReader:
         start_block: int,
         ranges: AdaptiveRanges | None = None,
     ) -> None:
-        """Reads logs of `emitters` through `rpc`; the router was deployed in `start_block` or soon after it.
+        """Reads the logs of `emitters`. The router was deployed in `start_block` or soon after.
 
         Readers of one endpoint may share `ranges`.
         """
@@ -233,12 +233,12 @@ class EventReader:
         Args:
             first: the first block.
             last: the last block, included.
-            headers: of the newest blocks of the range, up to `last`; logs of other blocks of that height are refused.
-            final: the last block that is known to be final, if all of the range are.
-            table: what becomes of the logs: `events_table` decodes them, `logs_table` does not.
+            headers: of the newest blocks of the range, up to `last`; logs of other blocks at these heights are rejected.
+            final: the last known final block, if the whole range is final.
+            table: converts the logs: `events_table` decodes them, `logs_table` does not.
 
         Yields:
-            Up to which block has been read, and the events since the last pair.
+            Pairs of the last block read, and the events since the previous pair.
 
         Raises:
             UnknownBlockError: the chain changed while it was read.
@@ -279,9 +279,9 @@ class EventReader:
             yield header.number, table(self._dated(logs, by_number), self._emitters)
 
     def _try_blooms(self, last: int) -> None:
-        """Compare a block in which the router was set up with its filter: an idle chain has no other that shows whether they hold.
+        """Checks the bloom filter of a block in which the router was set up: an idle chain has no other block to check by.
 
-        It is tried once: after an error, the next event shows it too.
+        Tried once; after an error, the next event serves as well.
         """
         end = min(self._start_block + _SET_UP, last)
         router = {"address": "0x" + self._emitters.router.hex()}
@@ -296,22 +296,22 @@ class EventReader:
                 if header.hash == logs.block_hash[0].tobytes():
                     self._blooms.compare(header, {self._emitters.router})
         except RpcError as error:
-            log.debug("filters of headers are not relied upon yet", chain=self._emitters.chain_id, error=str(error))
+            log.debug("bloom filters not verified", chain=self._emitters.chain_id, error=str(error))
 
     @property
     def emitters(self) -> Emitters:
-        """The contracts whose logs are read, with the adapters that were registered in what was read so far."""
+        """The contracts whose logs are read, including adapters whose registration was read so far."""
         return self._emitters
 
     def _changed(self, number: int) -> UnknownBlockError:
         return UnknownBlockError(f"chain {self._emitters.chain_id} changed at block {number} while it was read")
 
     def _proven(self, first: int, end: int, last: int, final: int) -> tuple[int, RawLogs] | None:
-        """The logs of the first of blocks `first`…`end`, up to the one that they prove; None if they prove too little.
+        """Returns the logs of blocks `first`…`end` up to the last proven one; None if they prove too little.
 
-        A node that lags behind leaves out the blocks that it lacks, and a provider that cuts long answers off leaves out the last
-        logs. Either has all blocks before the one of its last log. So one request does, and the next begins with that block. The
-        last request of a range reaches beyond its end, up to the `final` block, so that logs behind it prove the rest.
+        A node that lags behind omits the blocks that it lacks, and a provider that truncates long answers omits the last
+        logs. Either has all blocks before the one of its last log. So one request suffices, and the next begins with that block. The
+        last request of a range extends beyond its end, up to the `final` block, so that later logs prove the rest.
         """
         if end == last:
             end = min(first + self._ranges.step - 1, final)
@@ -338,11 +338,11 @@ class EventReader:
         return self._answer({"address": ["0x" + address.hex() for address in self._emitters.addresses]}, blocks)
 
     def _answer(self, query: Mapping[str, Any], blocks: _Blocks) -> RawLogs:
-        """The logs of some blocks, from a node that has the last of them.
+        """Returns the logs of a range from a node that has its last block.
 
-        A node that lags behind answers a range with the logs that it has, but says that it has no such block when it is asked
-        for the last one by number or by hash. All are asked in one HTTP request, and have to say the same about that block:
-        few load balancers take a request apart, and one that does is noticed as soon as a node that lags gets two of the three.
+        A node that lags behind answers a range with the logs that it has, but reports an unknown block when it is asked
+        for the last one by number or by hash. All three travel in one HTTP request, and must agree about that block:
+        few load balancers divide a batch, and one that does is noticed when a lagging node gets two of the three.
         """
         ranged = {**query, "fromBlock": hex(blocks.first), "toBlock": hex(blocks.last)}
         if blocks.header is None:
@@ -394,7 +394,7 @@ class EventReader:
 
     def _parsed(self, logs: Any, last: int, where: str) -> RawLogs:
         if not isinstance(logs, list) or not all(isinstance(log, dict) for log in logs):
-            raise TransientRpcError(f"{where}: the result is no list of logs")
+            raise TransientRpcError(f"{where}: the result is not a list of logs")
         if any(log.get("removed") for log in logs):
             raise self._changed(last)
         try:
@@ -417,7 +417,7 @@ class EventReader:
         return "a log twice" if same.any() else None
 
     def _dated(self, raw: RawLogs, headers: Mapping[int, Header]) -> RawLogs:
-        """The logs with their blocks' times; refuses those of other blocks than the headers'."""
+        """Returns the logs with their blocks' times. Rejects logs of other blocks than the headers'."""
         for row in np.flatnonzero(np.isin(raw.block_number, list(headers))).tolist():
             number = int(raw.block_number[row])
             if headers[number].hash != raw.block_hash[row].tobytes():
@@ -425,7 +425,7 @@ class EventReader:
         return self._with_times(raw, headers)
 
     def _with_times(self, raw: RawLogs, headers: Mapping[int, Header]) -> RawLogs:
-        """Fills in block times where the endpoint leaves them out of its logs."""
+        """Reads the block times that the endpoint omits from its logs."""
         missing = raw.block_time < 0
         if not missing.any():
             return raw
@@ -439,7 +439,7 @@ class EventReader:
 
 
 def _proven_by(logs: RawLogs, first: int, last: int) -> int | None:
-    """Up to which block of a range it is proven by the last log of an answer; None if that is not most of it."""
+    """Returns the last block of a range that an answer's last log proves; None if that is not most of the range."""
     if not len(logs):
         return None
     proven = min(int(logs.block_number.max()) - 1, last)
@@ -447,10 +447,10 @@ def _proven_by(logs: RawLogs, first: int, last: int) -> int | None:
 
 
 class AdaptiveRanges:
-    """Reads the logs of a long range of blocks in pieces of the size that the endpoint takes. Threads may share it.
+    """Reads a long range of blocks in pieces that the endpoint accepts. Threads may share it.
 
-    A piece of more blocks than one that was refused is not asked for again until `_TRY_AGAIN` pieces were read, and after each
-    such refusal twice as many: where a limit is one of blocks, each such request would be wasted, and counted.
+    A piece larger than a rejected one is not requested again until `_TRY_AGAIN` pieces were read, and after each
+    further rejection twice as many: if the endpoint limits blocks, each such request would be wasted, and billed.
     """
 
     def __init__(self, first_step: int = _FIRST_STEP) -> None:
@@ -468,18 +468,18 @@ class AdaptiveRanges:
         return self._step
 
     def read(self, first: int, last: int, read: Callable[[int, int], tuple[int, Logs]]) -> Iterator[tuple[int, Logs]]:
-        """The logs of blocks `first`…`last`.
+        """Reads blocks `first`…`last`.
 
         Args:
             first: the first block.
             last: the last block, included.
-            read: asks the endpoint for the logs of a range, both ends included, and says up to which block it has them.
+            read: requests the logs of a range, both ends included, and returns the last block that they cover.
 
         Yields:
-            Up to which block the range has been read, and the logs since the last pair.
+            Pairs of the last block read, and the logs since the previous pair.
 
         Raises:
-            RangeTooLargeError: the endpoint does not even take a single block.
+            RangeTooLargeError: the endpoint rejects even a single block.
         """
         while first <= last:
             end = min(first + self._step - 1, last)
@@ -522,22 +522,22 @@ class AdaptiveRanges:
 
 
 class Blooms:
-    """The bloom filters of one chain's headers: a block without our logs costs no request for logs.
+    """Uses the bloom filters of one chain's headers, so that a block without our logs costs no request for logs.
 
-    See the Ethereum yellow paper, section 4.4.1. Some chains leave the filters empty. So they count only once one of them
-    has named logs that were read, and never again after one has left such logs out.
+    See the Ethereum yellow paper, section 4.4.1. Some chains leave the filters empty. So they are trusted only after one of them
+    matched logs that were read, and never again after one omitted such logs.
     """
 
     def __init__(self) -> None:
-        """Relies on none yet."""
+        """Trusts no filter yet."""
         self._hold: bool | None = None
 
     def rule_out(self, header: Header, addresses: Iterable[bytes]) -> bool:
-        """Whether a block has no log of any of these contracts, 20 bytes each."""
+        """Returns whether a block has no log of any of these contracts, 20 bytes each."""
         return bool(self._hold) and bool(header.bloom) and not any(_has(header.bloom, one) for one in addresses)
 
     def compare(self, header: Header, emitted: Iterable[bytes]) -> None:
-        """Take note of a block whose logs were read: `emitted` are the addresses that they are of."""
+        """Compares a block's filter with the addresses that emitted its logs."""
         found = [bool(header.bloom) and _has(header.bloom, address) for address in emitted]
         if found:
             self._hold = all(found) and self._hold is not False
@@ -549,7 +549,7 @@ def _has(bloom: bytes, address: bytes) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _bits(address: bytes) -> tuple[tuple[int, int], ...]:
-    """The three bits that stand for an address: where in the filter, and which of that byte's."""
+    """Returns the three bits of an address: the byte in the filter, and the bit of that byte."""
     digest = keccak(address)
     numbers = [int.from_bytes(digest[start : start + 2]) % _BITS for start in (0, 2, 4)]
     return tuple(((_BITS - 1 - number) // 8, 1 << number % 8) for number in numbers)

@@ -1,4 +1,4 @@
-"""Reads one chain's events so that what comes back is of one history: that of the block it ends with."""
+"""Reads one chain's events so that each result belongs to one branch: that of its last block."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _RAREST: Final = 12  # times the shortest wait, at most
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainConfig:
-    """One chain as the source is told of it."""
+    """A chain's endpoints and contracts."""
 
     chain_id: int
     urls: tuple[str, ...]
@@ -48,16 +48,16 @@ class ChainConfig:
 
     @property
     def called(self) -> str:
-        """The chain as errors name it."""
+        """Name of the chain in errors."""
         return self.endpoints.called(self.chain_id)
 
     def with_adapters(self, adapters: Iterable[bytes]) -> ChainConfig:
-        """The same chain with adapters that its router has taken since it was deployed."""
+        """Returns the chain with adapters that its router registered after its deployment."""
         return replace(self, emitters=self.emitters.with_adapters(adapters))
 
 
 def chain_config(chain: ChainDeployment, endpoints: EndpointPolicy = INDEX_POLICY) -> ChainConfig:
-    """What the source needs to know of a chain of the deployment."""
+    """Returns the configuration of a chain of the deployment."""
     return ChainConfig(
         chain_id=chain.chain_id,
         urls=chain.rpc_urls,
@@ -73,7 +73,7 @@ def chain_config(chain: ChainDeployment, endpoints: EndpointPolicy = INDEX_POLIC
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advance:
-    """What a look at a chain brought: blocks `first`…`position.block` and their events replace all from `first` on."""
+    """The result of a poll: blocks `first`…`position.block` with their events replace everything from `first` on."""
 
     first: int
     parent_hash: bytes | None  # prefix of the hash of block `first` - 1; None if the chain is read from `first` on
@@ -99,10 +99,10 @@ class ChainReader:
 
         Args:
             config: the chain.
-            limits: how to read it.
-            clock: measures how long a lower head has lasted, in seconds.
+            limits: limits of a request and of a batch.
+            clock: measures for how long a lower head has lasted, in seconds.
             connect: creates the transport for a URL.
-            ranges: how many blocks the endpoint takes, if other readers know that too.
+            ranges: the endpoint's range limit, if it is shared with other readers.
         """
         self.config = config
         self._limits = limits
@@ -134,18 +134,18 @@ class ChainReader:
         return self._headers.head()
 
     def final(self) -> Header | None:
-        """The last block that the chain calls final, or None if there is none."""
+        """Returns the last final block; None if there is none."""
         final = self._headers.final(self._headers.head())
         if final is not None:
             self.follow((final.number, final.hash))
         return final
 
     def follow(self, final: tuple[int, bytes]) -> None:
-        """Asks only endpoints that have that final block, number and hash; the one that is asked at present is taken to."""
+        """From now on uses only endpoints that have this final block (number and hash). The current one is assumed to have it."""
         self._rpc.must_have(KnownBlock(*final), KnownBlock(*final))
 
     def header(self, number: int) -> Header:
-        """The block at that height on the chain as it is now.
+        """Returns the block at a height of the current chain.
 
         Raises:
             UnknownBlockError: there is none.
@@ -153,22 +153,22 @@ class ChainReader:
         return self._headers.at(number)
 
     def has(self, number: int, block_hash: bytes) -> bool:
-        """Whether any endpoint has that block; if so, that one is asked from now on.
+        """Returns whether any endpoint has a block, and if so prefers that endpoint from now on.
 
         Raises:
-            RpcError: none has it, and not all of them have another in its place: it may still be there.
+            RpcError: none has it, but not all have another one in its place, so it may still exist.
         """
         return self._rpc.anyone_has(KnownBlock(number, block_hash))
 
     def call_at(self, block_hash: bytes, calls: Sequence[bytes]) -> list[bytes]:
-        """What the router answers to calls, all at one block and no other.
+        """Calls the router at one block.
 
         Args:
-            block_hash: of the block; a number would be whatever stands there when the endpoint looks.
-            calls: their data.
+            block_hash: of the block; a number could mean another block by the time the endpoint reads it.
+            calls: call data of each call.
 
         Returns:
-            The answers, in order; empty where there is no router yet.
+            The results, in order; empty if the router does not exist yet.
 
         Raises:
             StateUnavailableError: the endpoint has pruned that block's state.
@@ -185,7 +185,7 @@ class ChainReader:
             raise TransientRpcError(f"{self.config.called}: eth_call answered with no bytes: {error}") from error
 
     def costs(self, transactions: Sequence[bytes]) -> dict[bytes, Payment]:
-        """What transactions cost; those that the chain does not have are left out.
+        """Returns the costs of transactions; unknown ones are omitted.
 
         Raises:
             RpcError: no usable answer.
@@ -211,20 +211,20 @@ class ChainReader:
 
     @property
     def waits(self) -> bool:
-        """Whether the last look found a head below ours, and waits to see whether it stays there."""
+        """Whether the last poll found a lower head, and waits to see whether it persists."""
         return self._lower_head_since is not None
 
     @property
     def next_look(self) -> float:
-        """Seconds from the beginning of the last `advance` until the next one is worth its request."""
+        """Seconds from the start of the last `advance` to the next."""
         return self._next_look
 
     def advance(self, position: ChainPosition, target: int | None = None) -> Advance | None:
-        """What is new since `position`, or None if nothing is.
+        """Reads the blocks after `position`; None if there are none.
 
         Args:
-            position: how far the chain has been read.
-            target: a block beyond which nothing is read.
+            position: the chain's position.
+            target: the last block to read.
 
         Raises:
             RpcError: no usable answer, or the chain changed while it was read: try again.
@@ -248,12 +248,12 @@ class ChainReader:
         return advance
 
     def read_final(self, first: int, last: int, final: int | None = None) -> Iterator[pa.Table]:
-        """The events of a range of blocks that the chain calls final, piece by piece.
+        """Yields the events of a range of final blocks, in pieces.
 
         Args:
             first: the first block.
             last: the last block, included.
-            final: a later block that is final, if one is known.
+            final: a later final block, if one is known.
 
         Raises:
             RpcError: no usable answer.
@@ -262,14 +262,14 @@ class ChainReader:
             yield events
 
     def read_final_logs(self, first: int, last: int, final: int) -> Iterator[pa.Table]:
-        """The same as raw logs, `schemas.LOGS`: nothing is decoded."""
+        """Yields the raw logs of a range of final blocks, `schemas.LOGS`."""
         for _, logs in self._events.read(first, last, [], final=final, table=logs_table):
             yield logs
 
     def _lags(self, position: ChainPosition, head: Header) -> bool:
-        """Whether a head below ours is that of an endpoint that lags: one that stays there is a rollback.
+        """Returns whether a lower head means that the endpoint lags. A head that stays lower is a rollback.
 
-        To take a laggard's word for it would forget deliveries, and ask for retries that cost money.
+        Trusting a lagging endpoint would forget deliveries, and request retries that cost money.
         """
         if head.number >= position.block:
             self._lower_head_since = None
@@ -290,7 +290,7 @@ class ChainReader:
         return last is not None and self._rpc.gives_way(last, lags)
 
     def _fork(self, position: ChainPosition, head: Header) -> int:
-        """The last block of ours that the chain still has."""
+        """Returns the last block of `position` that the chain still has."""
         if not position.hashes:
             return position.block
         if position.has(head):
@@ -309,7 +309,7 @@ class ChainReader:
         return self._final_fork(position, head)
 
     def _final_fork(self, position: ChainPosition, head: Header) -> int:
-        """The final block, where no block remembered is left: all that is not final may be read again."""
+        """Returns the final block if no remembered block is left: blocks that are not final can be read again."""
         number = position.final_block
         if not position.final_hash:
             return number
@@ -350,7 +350,7 @@ class ChainReader:
         )
 
     def _taken_back(self, base: ChainPosition, head: Header) -> Advance:
-        """Blocks fell away, and none has taken their place yet."""
+        """Returns an advance that only removes blocks: none has replaced them yet."""
         return Advance(
             first=base.block + 1,
             parent_hash=base.known_hash(base.block),
@@ -361,7 +361,7 @@ class ChainReader:
         )
 
     def _check_base(self, base: ChainPosition, next_header: Header) -> None:
-        """What was read now must follow what was read before, also after the time that reading took."""
+        """Checks that the blocks just read still follow the position."""
         known = base.known_hash(base.block)
         if known is None:
             return
@@ -380,28 +380,28 @@ class ChainReader:
 
 
 def _ours(position: ChainPosition) -> tuple[KnownBlock | None, KnownBlock | None]:
-    """The last block read, and the last final one, with what is remembered of their hashes."""
+    """Returns the last block read and the last final one, with their known hashes or hash prefixes."""
     last = position.hash_at(position.block)
     final = KnownBlock(position.final_block, position.final_hash) if position.final_hash else None
     return KnownBlock(position.block, last) if last else final, final
 
 
 class PollSchedule:
-    """Times the looks at one chain.
+    """Schedules the polls of one chain.
 
-    A chain with regular blocks gets one look for each: the looks come a little earlier each time until one finds no block, and
-    then a little later. So a look follows its block closely, and the chain's clock and this machine's need not agree.
+    A chain with regular blocks is polled once per block. Polls come slightly earlier each time until one finds no block, and
+    then slightly later. So a poll follows its block closely, although the chain's clock and this machine's may differ.
     """
 
     def __init__(self, shortest: float) -> None:
-        """`shortest`: seconds between two looks at least."""
+        """`shortest` is the minimum interval in seconds."""
         self._shortest = shortest
         self._heads: deque[Header] = deque(maxlen=_WINDOW)
         self._unchanged = 0  # looks in a row that found no new block
 
     @property
     def block_time(self) -> float | None:
-        """Seconds from block to block, by the blocks' own times; None until two heads are known."""
+        """Block interval in seconds, by the blocks' timestamps; None until two heads are known."""
         gaps = self._gaps()
         if not gaps:
             return None
@@ -418,12 +418,12 @@ class PollSchedule:
         ]
 
     def _is_regular(self, block_time: float) -> bool:
-        """Whether blocks come by the clock: those of a chain that makes one for each transaction do not."""
+        """Returns whether blocks come at regular intervals, unlike those of a chain that mines one per transaction."""
         gaps = self._gaps()
         return len(gaps) >= _ENOUGH and block_time <= _SLOWEST and max(gaps) <= 2 * block_time + 1
 
     def wait_after(self, head: Header) -> float:
-        """Seconds until the next look, after one that found this head."""
+        """Returns the seconds until the next poll, after one that found `head`."""
         last = self._heads[-1] if self._heads else None
         if last is not None and head.hash == last.hash:
             self._unchanged += 1

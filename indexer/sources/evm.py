@@ -32,22 +32,22 @@ POSITIONS: Final = "positions"
 
 
 class EvmDataSource(DataSource):
-    """Reads events; its options are named above."""
+    """The source's entry point for Spark."""
 
     @classmethod
     def name(cls) -> str:
-        """What `spark.read.format` takes."""
+        """Returns the name for `spark.readStream.format`."""
         return FORMAT
 
     def schema(self) -> StructType:
-        """`schemas.SOURCE`: events, and the ranges of blocks that they are of."""
+        """Returns `schemas.SOURCE`: events, and the block ranges that they belong to."""
         from indexer.model import schemas
         from indexer.model.spark_types import spark_schema
 
         return spark_schema(schemas.SOURCE)
 
     def simpleStreamReader(self, schema: StructType) -> EvmTail:  # noqa: ARG002, N802  Spark's interface
-        """Follows the chains from the option `positions` on."""
+        """Returns a reader that starts at the option `positions`."""
         return EvmTail(dict(self.options))
 
 
@@ -55,7 +55,7 @@ class EvmTail(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
     """The stream."""
 
     def __init__(self, told: dict[str, str]) -> None:
-        """Makes no connection: Spark also pickles the reader, for processes that do not read with it."""
+        """Connects lazily: Spark also pickles the reader for processes that do not read."""
         self._told = told
 
     @cached_property
@@ -67,30 +67,30 @@ class EvmTail(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         return ChainTail(chains, options.decode_limits(self._told[LIMITS]))
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  Spark's interface
-        """Where the store says that reading ended."""
+        """Returns the store's positions."""
         positions: dict[str, Any] = orjson.loads(self._told[POSITIONS])
         return positions
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  Spark's interface
-        """Makes the heads of now the end."""
+        """Ends the stream at the current heads."""
         self._tail.stop_at_heads()
 
     def read(self, start: dict[str, Any]) -> tuple[Iterator[Any], dict[str, Any]]:
-        """What is new since `start`, and the offset after it; see `ChainTail.read`."""
+        """Returns the rows after `start`, and the offset after them; see `ChainTail.read`."""
         from indexer.sources import options
 
         positions, batches = self._tail.read(options.decode_positions(start))
         return iter(batches), options.encode_positions(positions)
 
     def readBetweenOffsets(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[Any]:  # noqa: N802  Spark's interface
-        """Spark asks for this when there was nothing new at the start, or when it has lost what `read` gave it.
+        """Spark calls this if there was nothing new at the start, or if it has lost the rows that `read` returned.
 
         Raises:
-            RangeGapError: it has lost rows. The chain may have changed since, so reading starts again from the store.
+            RangeGapError: it has lost rows. The chain may have changed since, so the stream restarts from the store.
         """
         if start != end:
             raise RangeGapError("Spark lost rows that it had been given")
         return iter(())
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing to do: store and lake own the offsets."""
+        """Does nothing: store and lake own the offsets."""

@@ -1,4 +1,4 @@
-"""What the `evm` data source is told, as the texts that Spark hands to its processes."""
+"""Encodes the options of the source `evm` as text, for Spark's processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from indexer.sources.position import ChainPosition
 
 
 def encode_chains(chains: Sequence[ChainConfig]) -> str:
-    """Chains as an option's text."""
+    """Encodes chains."""
     documents = [
         {
             "chainId": chain.chain_id,
@@ -32,7 +32,7 @@ def encode_chains(chains: Sequence[ChainConfig]) -> str:
 
 
 def decode_chains(text: str) -> list[ChainConfig]:
-    """What `encode_chains` wrote."""
+    """Decodes chains."""
     return [
         ChainConfig(
             chain_id=document["chainId"],
@@ -50,20 +50,20 @@ def decode_chains(text: str) -> list[ChainConfig]:
 
 
 def encode_limits(limits: SourceLimits) -> str:
-    """Limits as an option's text."""
+    """Encodes limits."""
     return orjson.dumps(asdict(limits)).decode()
 
 
 def decode_limits(text: str) -> SourceLimits:
-    """What `encode_limits` wrote."""
+    """Decodes limits."""
     return SourceLimits(**orjson.loads(text))
 
 
 def encode_positions(positions: Mapping[int, ChainPosition]) -> dict[str, Any]:
-    """Positions of all chains as Spark's offset."""
+    """Encodes positions as Spark's offset."""
     return {str(chain): position.to_json() for chain, position in positions.items()}
 
 
 def decode_positions(document: Mapping[str, Any]) -> dict[int, ChainPosition]:
-    """What `encode_positions` made."""
+    """Decodes Spark's offset."""
     return {int(chain): ChainPosition.from_json(position) for chain, position in document.items()}

@@ -1,4 +1,4 @@
-"""How far a chain has been read, with enough recent block hashes to notice when it changes its mind."""
+"""The position of a chain: the last block read, with enough recent block hashes to detect a reorg."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HASH_PREFIX: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A block's header, as far as the index needs it."""
+    """The fields of a block's header that the index uses."""
 
     number: int
     hash: bytes
@@ -23,14 +23,14 @@ class Header:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainPosition:
-    """Everything up to `block` has been read; it is what Spark calls an offset.
+    """The last block read. It is one chain's part of Spark's offset.
 
     Attributes:
         block: the last block read.
-        hashes: prefixes of the hashes of the last blocks, the last of them that of `block`; empty before the first block.
-        final_block: the last block read that the chain calls final.
-        final_hash: its whole hash; empty if none of the blocks read is final.
-        halted: why the chain is read no further, or None.
+        hashes: hash prefixes of the last blocks, ending with that of `block`; empty before the first block.
+        final_block: the last final block read.
+        final_hash: its full hash; empty if no block read is final.
+        halted: why reading has stopped, or None.
     """
 
     block: int
@@ -41,45 +41,45 @@ class ChainPosition:
 
     @classmethod
     def before(cls, start_block: int) -> ChainPosition:
-        """Where reading begins if the first block to read is `start_block`."""
+        """Returns the position before the first block."""
         return cls(block=start_block - 1, final_block=start_block - 1)
 
     @property
     def first_remembered(self) -> int:
-        """The lowest block whose hash is remembered; `block` + 1 if none is."""
+        """The lowest block whose hash is known; `block` + 1 if none is."""
         return self.block + 1 - len(self.hashes) // HASH_PREFIX
 
     def hash_at(self, number: int) -> bytes | None:
-        """The prefix of that block's hash, or None if it is not remembered."""
+        """Returns the prefix of a block's hash; None if it is not known."""
         if not self.first_remembered <= number <= self.block:
             return None
         start = (number - self.first_remembered) * HASH_PREFIX
         return self.hashes[start : start + HASH_PREFIX]
 
     def known_hash(self, number: int) -> bytes | None:
-        """The prefix of that block's hash if it is remembered, or if it is the last final block; else None."""
+        """Returns the prefix of a block's hash, also of the last final block; None if it is not known."""
         if self.final_hash and number == self.final_block:
             return self.final_hash[:HASH_PREFIX]
         return self.hash_at(number)
 
     def has(self, header: Header) -> bool:
-        """Whether that block was read."""
+        """Returns whether that block was read."""
         return self.hash_at(header.number) == header.hash[:HASH_PREFIX]
 
     def back_to(self, fork: int) -> ChainPosition:
-        """The position as it was at an earlier block."""
+        """Returns the position at an earlier block."""
         kept = max(0, fork + 1 - self.first_remembered) * HASH_PREFIX
         return replace(self, block=fork, hashes=self.hashes[:kept])
 
     def extended(self, headers: Sequence[Header], window: int) -> ChainPosition:
-        """The position after reading up to the last of `headers`, which follow one another."""
+        """Returns the position after reading consecutive `headers`."""
         last = headers[-1].number
         follows = headers[0].number == self.block + 1
         hashes = (self.hashes if follows else b"") + b"".join(header.hash[:HASH_PREFIX] for header in headers)
         return replace(self, block=last, hashes=hashes[-window * HASH_PREFIX :])
 
     def to_json(self) -> dict[str, Any]:
-        """As Spark keeps it in its checkpoint."""
+        """Returns the form in Spark's checkpoint."""
         return {
             "block": self.block,
             "hashes": self.hashes.hex(),
@@ -90,7 +90,7 @@ class ChainPosition:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> ChainPosition:
-        """What `to_json` wrote."""
+        """Reads the form that `to_json` returned."""
         return cls(
             block=document["block"],
             hashes=bytes.fromhex(document["hashes"]),

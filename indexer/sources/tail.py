@@ -1,4 +1,4 @@
-"""Follows many chains at once; one that hangs or fails does not hold up the others."""
+"""Follows several chains concurrently, so that one that hangs or fails does not delay the others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Positions = dict[int, ChainPosition]
 
 
 class ChainTail:
-    """Reads what is new on each chain. Use it from one thread."""
+    """Polls all chains. Use it from one thread."""
 
     def __init__(self, chains: Sequence[ChainConfig], limits: SourceLimits) -> None:
         """Connects lazily."""
@@ -44,27 +44,27 @@ class ChainTail:
         self._at_target: set[int] = set()
 
     def close(self) -> None:
-        """Closes the connections; looks still under way end with their request's timeout."""
+        """Closes the connections; polls in progress fail."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         for reader in self._readers.values():
             reader.close()
 
     def stop_at_heads(self) -> None:
-        """From now on reads nothing beyond the blocks that are the heads now.
+        """Makes the current heads the last blocks to read.
 
         Raises:
-            RpcError: a chain does not say which block is its head.
+            RpcError: a chain's head can't be read.
         """
         self._targets = {chain: reader.head().number for chain, reader in self._readers.items()}
 
     def read(self, positions: Mapping[int, ChainPosition]) -> tuple[Positions, list[pa.RecordBatch]]:
-        """What is new since `positions`: rows of `schemas.SOURCE`, and the positions after them.
+        """Returns the rows after `positions`, as `schemas.SOURCE`, and the positions after them.
 
-        Returns soon after the first chain has something, or after a second without anything; when told to stop at the
-        heads, only with something new or at the heads.
+        Returns soon after the first chain has new blocks, or after a second without any; with `stop_at_heads`, only with
+        new blocks or at the heads.
 
         Raises:
-            RpcError: told to stop at the heads, and a chain can't be read.
+            RpcError: a chain can't be read, after `stop_at_heads`.
         """
         after = dict(positions)
         batches: list[pa.RecordBatch] = []
@@ -95,7 +95,7 @@ class ChainTail:
             self._looks[chain] = self._pool.submit(reader.advance, position, target)
 
     def _wait(self, positions: Positions, round_ends: float) -> None:
-        """Until a look has ended, another is due, or the round is over."""
+        """Waits until a poll has ended, another is due, or the round is over."""
         now = time.monotonic()
         until = [self._not_before.get(chain, now) for chain in self._readers if not self._rests(chain, positions)]
         until += [now + _LONGEST_ROUND] + [round_ends] * (self._targets is None)
@@ -106,7 +106,7 @@ class ChainTail:
             time.sleep(seconds)
 
     def _rests(self, chain: int, positions: Positions) -> bool:
-        """Whether the chain needs no new look: one is under way, or it is read no further."""
+        """Returns whether the chain needs no new poll: one is in progress, or the chain is halted."""
         return chain in self._looks or bool(positions[chain].halted)
 
     def _outcome(
@@ -121,7 +121,7 @@ class ChainTail:
             self._note_failure(chain, error)
             return position, []
         except FinalityViolatedError as error:
-            log.error("chain is read no further", chain=chain, error=str(error))  # noqa: TRY400  the text says it all
+            log.error("chain halted", chain=chain, error=str(error))  # noqa: TRY400  the text says it all
             halted = replace(position, halted=str(error))
             return halted, [_halt_row(chain, halted)]
         if advance is None:

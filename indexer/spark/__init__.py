@@ -1,1 +1,1 @@
-"""The Spark session: its Java, its settings, and what happens when it goes away."""
+"""Spark sessions: Java, the jars of Delta, settings, and recovery from outages."""

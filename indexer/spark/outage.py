@@ -1,4 +1,4 @@
-"""Spark fails at times: its JVM is killed, or a busy machine starts its Python workers too slowly. It is started again."""
+"""Restarts Spark after an outage: its JVM was killed, or a busy machine started its Python workers too slowly."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _SLOW_START: Final = re.compile(
 
 
 class SparkOutage:
-    """Counts the failures in a row, and says when to start again: after a second, then twice as long each time, to a minute."""
+    """Counts consecutive failures, and determines when to restart: after a second, then twice as long each time, up to a minute."""
 
     def __init__(self, most: int | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begins with a Spark that works.
+        """Starts without a failure.
 
         Args:
-            most: failures in a row that are put up with, those of a machine that is too busy not counted; None: any number.
+            most: maximum consecutive failures, not counting those of a busy machine; None for any number.
             clock: seconds.
         """
         self._most = most
@@ -50,11 +50,11 @@ class SparkOutage:
 
     @property
     def wait(self) -> float:
-        """Seconds until Spark is to be started again; 0 if now, or if it works."""
+        """Seconds until the restart; 0 if it is due, or if Spark works."""
         return max(0.0, self._next_try - self._clock()) if self._began is not None else 0.0
 
     def failed(self, error: BaseException) -> None:
-        """Take note of a failure; only the first of an outage is logged.
+        """Counts a failure; only the first of an outage is logged.
 
         Raises:
             IndexerError: there were too many in a row.
@@ -69,21 +69,21 @@ class SparkOutage:
         if self._began is None:
             self._began = self._clock()
             log.warning(
-                "the stream failed; it is started again, and reading goes on where the store is",
+                "stream failed, restarting from the store's position",
                 reason=reason,
                 seconds=pause,
             )
-        log.debug("what Spark says of it", error=str(error))
+        log.debug("error of Spark", error=str(error))
 
     def over(self) -> None:
-        """Spark works."""
+        """Ends the outage."""
         if self._began is not None:
-            log.info("the stream works again", failures=self._failures, seconds=round(self._clock() - self._began))
+            log.info("stream recovered", failures=self._failures, seconds=round(self._clock() - self._began))
         self._began, self._failures, self._counted = None, 0, 0
 
 
 def reason_of(error: BaseException) -> str:
-    """What an error says, in one line without the stacks of Java and Python; of Python's, what was raised at last."""
+    """Returns an error's text in one line, without the stacks of Java and Python."""
     _, stack, frames = str(error).rpartition(_TRACEBACK)
     # Of a traceback all is indented but the error itself.
     lines = [line.strip() for line in frames.splitlines() if line.strip() and not (stack and line[0].isspace())]

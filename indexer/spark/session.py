@@ -91,13 +91,13 @@ _WORKER_PYTHON = Path(__file__).with_name("worker-python")
 
 @contextmanager
 def spark_session(master: str | None = None, *, log_file: Path | None = None) -> Iterator[SparkSession]:
-    """Starts Spark with the `evm` source, and stops it at the end; one whose JVM is gone is forgotten, so that another can start.
+    """Starts Spark with the source `evm`, and stops it at the end. A session whose JVM is gone is discarded, so that another can start.
 
     Args:
-        master: of a cluster, such as ``spark://host:7077``. None is what `spark-submit` was told if it started this process,
-            else two threads on this machine. On a cluster, memory, cores and hosts are what the cluster's own settings or
-            `PYSPARK_SUBMIT_ARGS` say, and executors run `PYSPARK_PYTHON`, by default the path of this Python.
-        log_file: for what Spark itself logs on this machine; None: nowhere. On a cluster its own configuration says.
+        master: of a cluster, such as ``spark://host:7077``. None is the master of `spark-submit` if it started this process,
+            else two threads on this machine. On a cluster, memory, cores and hosts come from the cluster's own settings or
+            `PYSPARK_SUBMIT_ARGS`, and executors run `PYSPARK_PYTHON`, by default the path of this Python.
+        log_file: Spark's own log on this machine; None for none. On a cluster, its configuration decides.
 
     Raises:
         JavaNotFound: there is no Java to run it.
@@ -110,13 +110,13 @@ def spark_session(master: str | None = None, *, log_file: Path | None = None) ->
 
 @contextmanager
 def batch_session(master: str | None = None, *, events: int = 0) -> Iterator[SparkSession]:
-    """A session for the tables, on all cores of this machine.
+    """Starts a session for the tables, on all cores of this machine.
 
-    In a process that has a session already, such as a notebook, it is a new one in the same Spark, which goes on afterwards.
+    In a process with a session, such as a notebook, it is a new session of the same Spark, which continues afterwards.
 
     Args:
         master: as for `spark_session`; ``sc://host:15002`` is a Spark Connect server, which needs `pyspark[connect]`.
-        events: about how many are read, which decides how queries are compiled on this machine.
+        events: approximate number of events, which determines how queries are compiled on this machine.
 
     Raises:
         JavaNotFound: there is no Java to run it.
@@ -142,7 +142,7 @@ def _started(
     log_file: Path | None,
     starting: AbstractContextManager[None] | None = None,
 ) -> Iterator[SparkSession]:
-    """A session that ends with the block; `here` are the settings on this machine alone, `starting` holds while it starts."""
+    """Yields a session; `here` are settings for this machine alone, `starting` is active during the start."""
     with starting or nullcontext():
         session = _start(master, settings, here, log_file)
     is_lost = False
@@ -186,10 +186,10 @@ def _start(master: str | None, settings: dict[str, str], here: dict[str, str], l
 
 @contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """Has Ctrl-C reach this process alone, and its own handler.
+    """Lets Ctrl-C reach only this process and its own handler.
 
-    A terminal sends it to Java and its workers, too, which would fail in the middle of their work. They are started with it
-    blocked. PySpark's handler cancels all jobs, and what waits for one then raises a Java error.
+    A terminal sends it to Java and its workers, too, which would fail in the middle of their work. So they start with it
+    blocked. PySpark's own handler would cancel all jobs, and raise a Java error in whoever waits for one.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -204,7 +204,7 @@ def _own_interrupts() -> Iterator[None]:
 
 
 def is_here(master: str | None) -> bool:
-    """Whether Spark runs on this machine alone; `master` as for `spark_session`."""
+    """Returns whether Spark runs on this machine alone; `master` as for `spark_session`."""
     return master is None and not _is_submitted()
 
 
@@ -213,7 +213,7 @@ def _is_submitted() -> bool:
 
 
 def _silence_py4j() -> None:
-    """A JVM that is gone is an error that is raised: the stacks that py4j and PySpark's threads print of it tell nothing more."""
+    """Suppresses the stacks that py4j and PySpark's threads print when the JVM is gone; the error itself is raised."""
     for handler in logging.getLogger().handlers:
         handler.addFilter(_is_not_py4j)
     setattr(AccumulatorTCPServer, "handle_error", lambda *_: None)  # noqa: B010  a method, as mypy sees it
@@ -224,7 +224,7 @@ def _is_not_py4j(record: logging.LogRecord) -> bool:
 
 
 def _forget(session: SparkSession) -> None:
-    """Ends a session whose JVM may be gone, and has PySpark start another JVM for the next one."""
+    """Discards a session whose JVM may be gone, so that PySpark starts another JVM."""
     gateway = SparkContext._gateway
     with suppress(Exception):
         session.stop()

@@ -1,1 +1,1 @@
-"""The operational store: what the running index writes, and how commands, API and explorer read it."""
+"""The operational store: written by the running index, read by commands, API and explorer."""

@@ -1,4 +1,4 @@
-"""Ranges of blocks that have been read, as they arrive with a batch."""
+"""Block ranges of a micro-batch."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MAX_ROWS: Final = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockRange:
-    """Blocks `first`…`position.block` of a chain: what is said about them replaces all that was known from `first` on.
+    """Blocks `first`…`position.block` of a chain; their events replace everything from `first` on.
 
     Attributes:
-        first: the first block; above `position.block` if the chain has only lost blocks.
+        first: the first block; above `position.block` if a reorg only removed blocks.
         parent_hash: prefix of the hash of block `first` - 1 on the chain that the range was read from; None if the chain is read
             from `first` on. It must be the hash that is stored: a range is joined to its own history and to no other.
-        position: how far the chain has been read with it.
+        position: the chain's position after the range.
         block_hash: of the last block.
         block_time: of the last block, Unix seconds.
         head_block: the newest block that the chain was known to have.
@@ -39,7 +39,7 @@ class BlockRange:
 
     @classmethod
     def from_row(cls, row: dict[str, Any]) -> BlockRange:
-        """The range in a row of `schemas.SOURCE`."""
+        """Reads the range from a row of `schemas.SOURCE`."""
         return cls(
             first=row["range_first"],
             parent_hash=row["parent_hash"],
@@ -55,7 +55,7 @@ class BlockRange:
         )
 
     def up_to(self, block: int, block_hash: bytes, block_time: int) -> BlockRange:
-        """The part of the range that ends at an earlier block."""
+        """Returns the part of the range that ends at an earlier block."""
         hashes = self.position.back_to(block).hashes or block_hash[:HASH_PREFIX]
         final = self.position.final_block <= block
         return replace(
@@ -72,13 +72,13 @@ class BlockRange:
         )
 
     def after(self, block: int, block_hash: bytes) -> BlockRange:
-        """The part of the range that begins behind a block."""
+        """Returns the part of the range after a block."""
         return replace(self, first=block + 1, parent_hash=block_hash[:HASH_PREFIX])
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one micro-batch brought: events, the ranges they are of, and the chains that are read no further."""
+    """A micro-batch: events, their block ranges, and the chains that are halted."""
 
     events: pa.Table
     ranges: dict[int, BlockRange]
@@ -86,7 +86,7 @@ class Batch:
 
     @classmethod
     def from_source(cls, rows: pa.Table) -> Batch:
-        """The batch in rows of `schemas.SOURCE`."""
+        """Reads the batch from rows of `schemas.SOURCE`."""
         is_range = pc.is_valid(rows["range_first"])
         is_halt = pc.is_valid(rows["halted"])
         ranges = rows.filter(is_range).to_pylist()

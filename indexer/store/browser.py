@@ -1,4 +1,4 @@
-"""Looks through the operational store page by page, in bounded time however much it holds. Needs no Spark."""
+"""Queries of the explorer, page by page, in bounded time for any size of the store. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -55,15 +55,15 @@ _LANE: Final = ("source_chain = :source_chain and destination_chain = :destinati
 
 
 class IndexBrowser(IndexReader):
-    """Answers what an explorer asks."""
+    """Answers the explorer's queries."""
 
     def page(self, wanted: MessageFilter, *, after: Position | None = None, limit: int = 50) -> MessagePage:
         """Messages, the newest first.
 
         Args:
-            wanted: which ones. To tell which are DIVERGED takes as long as `divergences`, unless `wanted.among` names them.
-            after: where the part before ended; None for the first part.
-            limit: at most so many.
+            wanted: the filter. DIVERGED takes as long as `divergences`, unless `wanted.among` names the messages.
+            after: the end of the previous page; None for the first.
+            limit: maximum number of messages.
         """
         if wanted.status is Status.ORPHANED:
             orphans = tuple(self.messages(status=Status.ORPHANED, limit=limit))
@@ -104,7 +104,7 @@ class IndexBrowser(IndexReader):
         return MessagePage(messages=messages, next=more, looked_at=number)
 
     def events(self, message_id: bytes) -> list[EventRecord]:
-        """What happened to a message: by time, and within a second as it came: created, delivered, reported."""
+        """Returns a message's events by time, and within a second in the order created, delivered, reported."""
         rows = self._rows(
             f"""
             select * from events where message_id = :id and event is not null and error is null
@@ -117,7 +117,7 @@ class IndexBrowser(IndexReader):
         return [EventRecord(**{field.name: row[field.name] for field in fields(EventRecord)}) for row in rows]
 
     def of_transaction(self, transaction_hash: bytes, limit: int = 100) -> list[bytes]:
-        """The ids of the messages that a transaction on any chain has created, retried, delivered or executed."""
+        """Returns the ids of the messages that a transaction created, retried, delivered or executed."""
         rows = self._rows(
             "select distinct message_id from events where transaction_hash = :hash and message_id is not null limit :limit",
             hash=transaction_hash,
@@ -126,7 +126,7 @@ class IndexBrowser(IndexReader):
         return [row["message_id"] for row in rows]
 
     def by_status(self) -> dict[Status, int]:
-        """How many messages are in each state; counts lasting ones from an index alone."""
+        """Returns the number of messages by state; an index counts the lasting states."""
         stored = self._rows("select status, count(*) as number from messages group by status")
         counts = Counter({Status(row["status"]): row["number"] for row in stored if row["status"] in _LASTING})
         passing = ", ".join(f"'{status.value}'" for status in _PASSING)
@@ -149,11 +149,11 @@ class IndexBrowser(IndexReader):
         return [DuplicateRecord(**row) for row in rows]
 
     def tallies(self, since: int, until: int) -> list[Tally]:
-        """The messages that were created in a time, by lane and by GMP, with how long each took.
+        """Returns the messages that were created in a period, by lane and by GMP, with their durations.
 
         Args:
-            since: where the time begins, Unix seconds.
-            until: where it ends, excluded.
+            since: start of the period, Unix seconds.
+            until: end of the period, exclusive.
         """
         times = {"since": since, "until": until}
         chosen = f"{SEEN} >= :since and {SEEN} < :until and source_time is not null and destination_chain is not null"
@@ -180,7 +180,7 @@ class IndexBrowser(IndexReader):
         ]
 
     def created_up_to(self, source_chain: int, source_router: bytes, destination_chain: int, block: int) -> int:
-        """How many messages of a lane its router created up to a block, those that were pruned included."""
+        """Returns how many messages of a lane its router created up to a block, including pruned ones."""
         lane = "source_chain = :source and source_router = :router and destination_chain = :destination"
         (row,) = self._rows(
             f"""select (select count(*) from messages where {lane} and source_block <= :block)
@@ -193,7 +193,7 @@ class IndexBrowser(IndexReader):
         return int(row["number"])
 
     def lane_checks(self) -> list[LaneCheckRecord]:
-        """The last comparison of each lane with its routers' own totals."""
+        """Returns the last check of each lane against its routers' totals."""
         rows = self._rows("select * from lane_checks order by chain_id, direction, other_chain")
         names = [field.name for field in fields(LaneCheckRecord)]
         return [LaneCheckRecord(**{name: row[name] for name in names}) for row in rows]
@@ -210,7 +210,7 @@ def _position(row: Row) -> Position:
 
 
 def _looked_at(wanted: MessageFilter, *, continued: bool) -> str:
-    """Keys of the newest messages that an index finds by one of the conditions; the others are judged row by row."""
+    """Returns SQL for the keys of the newest messages that an index finds by one condition; the others are checked row by row."""
     chosen = " union all ".join(_newest(condition, continued=continued) for condition in _indexed(wanted))
     return f"select * from ({chosen}) o order by seen desc, message_id desc limit :scanned"
 

@@ -1,4 +1,4 @@
-"""What contradicts, by the store's own tables: `indexer.pipeline.divergences` asked of them, and what the index has noted."""
+"""Live divergences: the rules of `indexer.pipeline.divergences` on the store's tables, and those that the index has noted."""
 
 from __future__ import annotations
 

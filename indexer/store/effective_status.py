@@ -1,4 +1,4 @@
-"""Messages as they are shown: the store's own tables behind `pipeline/sql/effective_status.sql`."""
+"""The effective status of messages: `pipeline/sql/effective_status.sql` on the store's tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PERIODS: Final = query("periods", about_routers=ROUTER_EVENTS)
 
 
 def counts(messages: str) -> str:
-    """What routers count of the receipts of messages: `counted`, `needed` and `voided`, by `message_id`.
+    """Returns SQL for the receipts that routers count: `counted`, `needed` and `voided`, by `message_id`.
 
     Args:
         messages: a selection of the table's rows in parentheses.
@@ -27,14 +27,14 @@ def counts(messages: str) -> str:
 
 
 def _of_counts(column: str) -> str:
-    """A column of `counts` for the message `m`, null if it needs no more receipts; asked for only where it matters."""
+    """Returns SQL for a column of `counts` of the message `m`; null if it needs no more receipts."""
     itself = counts("(select one.* from messages one where one.message_id = m.message_id)")
     return f"""(case when m.status in ('RECEIVED', 'EXECUTION_FAILED', 'EXECUTION_DEFERRED')
       then (select k.{column} from ({itself}) k) end)"""
 
 
 def effective_status(messages: str = "messages") -> str:
-    """Messages with `deadline`, `counted`, `needed` and `effective_status`; takes `:now`, `:stall_after` and `:max_lag`.
+    """Returns SQL for messages with `deadline`, `counted`, `needed` and `effective_status`; takes `:now`, `:stall_after`, `:max_lag`.
 
     Args:
         messages: the table, or a selection of its rows in parentheses.

@@ -1,7 +1,7 @@
-"""Connections to the operational store: SQLite or PostgreSQL, and what each needs to be the same store.
+"""Connections to the operational store on SQLite or PostgreSQL.
 
-One process writes. Its transactions exclude each other from their first statement on, as those of SQLite do by themselves:
-the stream and the timer that asks for retries are two threads. Readers see one state of the store throughout.
+One process writes. Its transactions exclude each other from their first statement on, as in SQLite, because
+the stream and the retry timer are two threads. A reader's transaction sees a single snapshot.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _EXTREMES_OF_BYTES: Final = (
 
 
 def writing_engine(url: str) -> Engine:
-    """The store for the one process that writes to it; makes the tables if they are not there.
+    """Opens the store for its one writer; creates the tables if they are missing.
 
     Raises:
         StoreVersionError: a newer Waybill wrote it.
@@ -68,7 +68,7 @@ def writing_engine(url: str) -> Engine:
 
 
 def reading_engine(url: str) -> Engine:
-    """The store for those who only read; the writer may be at work.
+    """Opens the store for reading; the writer may be active.
 
     Raises:
         NoIndexError: it is not there.
@@ -87,7 +87,7 @@ def reading_engine(url: str) -> Engine:
 
 @contextmanager
 def _kept_if_usable(engine: Engine, purpose: str) -> Iterator[None]:
-    """Closes the engine again if the first look at the store fails, and says why."""
+    """Closes the engine and reports why if the first query fails."""
     try:
         yield
     except DatabaseError as error:
@@ -100,7 +100,7 @@ def _kept_if_usable(engine: Engine, purpose: str) -> Iterator[None]:
 
 
 def may_exist(url: str) -> bool:
-    """Whether there can be a store: a SQLite file that is not there has none, and reading must not make one."""
+    """Returns whether a store may exist. A missing SQLite file has none, and reading must not create it."""
     parsed = _parsed(url)
     return not _is_sqlite(parsed) or bool(parsed.database and Path(parsed.database).exists())
 
@@ -110,7 +110,7 @@ def _parsed(url: str) -> URL:
     try:
         parsed = make_url(url)
     except ArgumentError as error:
-        raise IndexerError(f"{url!r} is no URL of a store: {error}; {examples}") from error
+        raise IndexerError(f"{url!r} is not the URL of a store: {error}; {examples}") from error
     if parsed.get_backend_name() not in _ENGINES:
         raise IndexerError(f"store of {parsed.get_backend_name()!r}: SQLite and PostgreSQL can keep one; {examples}")
     return parsed
@@ -165,7 +165,7 @@ def _postgresql(url: URL, writes: bool) -> Engine:  # noqa: FBT001  as above
 
 
 def _options(url: URL) -> str:
-    """What the URL sets for its connections, and how long a statement waits for a lock."""
+    """Returns the connection options of the URL, with the lock timeout."""
     told = url.query.get("options", "")
     joined = told if isinstance(told, str) else " ".join(told)
     return f"{joined} -clock_timeout={int(_BUSY_TIMEOUT)}s".strip()
@@ -211,7 +211,7 @@ def _check_is_index(connection: Connection) -> None:
 
 
 def _complete(connection: Connection) -> None:
-    """Gives an older PostgreSQL, in the store's own schema, what the queries need."""
+    """Creates aggregates that a PostgreSQL before 18 lacks, in the store's own schema."""
     if connection.dialect.name != "postgresql" or (connection.dialect.server_version_info or (0,)) >= (18,):
         return
     for name, sign in (("min", "<"), ("max", ">")):

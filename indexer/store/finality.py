@@ -1,4 +1,4 @@
-"""When blocks with executions became final, as the running index saw it: no event says so, and no chain can be asked later."""
+"""Records when blocks with executions became final: no event states it, and it can't be read later."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _IS_EXECUTION: Final = (_event.event == "MessageExecuted") & _event.error.is_(No
 def note_final(
     connection: Connection, chain: int, before: RowMapping | None, piece: BlockRange, read: BlockRange
 ) -> None:
-    """Notes which executions have become final since the last look at the chain, and forgets what is final no more.
+    """Records executions that became final since the last poll, and deletes records of blocks that no longer are.
 
     Args:
         connection: the transaction that replaces the blocks, with their events in it already.
         chain: its id.
-        before: the chain's row as it was before; None if there was none.
+        before: the chain's previous row; None if there was none.
         piece: the blocks of this transaction.
-        read: all the blocks that this look at the chain brought.
+        read: all blocks of this poll.
     """
     final = piece.position.final_block
     connection.execute(delete(tables.final_times).where(_noted.chain_id == chain, _noted.block_number > final))
@@ -44,9 +44,9 @@ def note_final(
 
 
 def _is_sharp(before: RowMapping, read: BlockRange) -> bool:
-    """Whether what is newly final became so just now, and not long ago without the index looking on.
+    """Returns whether newly final blocks became final just now, not long ago while the index was down.
 
-    When the last block known before was the head, it was not final, or not even there. So it became final with a head since
+    When the previous last block was the head, the new final block was not final. So it became final with a head since
     then: with this one, if it is the next.
     """
     is_head = read.position.block == read.head_block
@@ -55,7 +55,7 @@ def _is_sharp(before: RowMapping, read: BlockRange) -> bool:
 
 
 def noted_of(connection: Connection, ids: Iterable[bytes]) -> list[tuple[int, int]]:
-    """The chains and blocks in which messages were executed, and of which something is noted: nothing is of a backfill's."""
+    """Returns the recorded chains and blocks in which these messages were executed."""
     same = (_noted.chain_id == _event.chain_id) & (_noted.block_number == _event.block_number)
     chosen = select(_noted.chain_id, _noted.block_number).join(tables.events, same)
     of_these = chosen.where(_event.message_id.in_(ids), _IS_EXECUTION).distinct()

@@ -1,4 +1,4 @@
-"""When lanes were paused, from the routers' own events: a pause puts off the deadline after which a message is stalled."""
+"""Pauses of lanes, from the routers' events. A pause extends the deadline after which a message is stalled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How dependable each GMP has been lately, by lane, and the ranking that retries follow."""
+"""The recent reliability of each GMP by lane, and the ranking for retries."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _VOIDED: Final = text(f"select voided from ({counts('(select * from messages whe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispatch:
-    """A message that a GMP took, long enough ago to have been delivered."""
+    """A message that a GMP accepted long enough ago to have been delivered."""
 
     lane: Lane
     gmp: int
@@ -39,7 +39,7 @@ class Dispatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GmpHealth:
-    """How a GMP has done with the newest messages of a lane.
+    """A GMP's performance with the newest messages of a lane.
 
     Attributes:
         dispatched: messages that it took, at most `NEWEST`.
@@ -56,7 +56,7 @@ class GmpHealth:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """The lower, the better: by the share that it can be expected to deliver, then by how soon.
+        """Sort key, best first: by the expected share of deliveries, then by latency.
 
         Expected is (delivered + 1) / (dispatched + 2), Laplace's rule of succession: one message delivered of one says less
         than 199 of 200.
@@ -65,7 +65,7 @@ class GmpHealth:
 
 
 def gmp_health(dispatches: Iterable[Dispatch]) -> list[GmpHealth]:
-    """By lane, the healthiest first; see `GmpHealth.rank`.
+    """Returns the health of each GMP by lane, best first; see `GmpHealth.rank`.
 
     Args:
         dispatches: the newest first.
@@ -92,7 +92,7 @@ def _health(lane: Lane, gmp: int, found: list[Dispatch]) -> GmpHealth:
 def recent_dispatches(
     connection: Connection, stall_after: int, messages: int, lane: Lane | None = None
 ) -> list[Dispatch]:
-    """What GMPs took, the newest first, of messages that they have delivered or that are overdue.
+    """Returns recent dispatches, newest first, that were delivered or are overdue.
 
     Args:
         connection: to the store.
@@ -123,7 +123,7 @@ def recent_dispatches(
 
 
 class Ranking:
-    """Ranks GMPs for messages, all in one transaction: what is known of a lane is read once."""
+    """Ranks GMPs for messages in one transaction; reads each lane once."""
 
     def __init__(self, connection: Connection, stall_after: int) -> None:
         """Reads through `connection`; see `recent_dispatches` for `stall_after`."""
@@ -133,9 +133,9 @@ class Ranking:
         self._open: dict[int, frozenset[int] | None] = {}
 
     def of(self, message: RowMapping) -> list[int]:
-        """The numbers of the GMPs that may carry a message again, the best first.
+        """Returns the GMPs that may carry a message again, best first.
 
-        Left out are those whose receipt stands, that are paused or have no adapter on either chain, and whose receipts its
+        Excludes those whose receipt stands, that are paused or have no adapter on either chain, or whose receipts its
         recipient does not count.
 
         Args:
@@ -152,7 +152,7 @@ class Ranking:
         )
 
     def standing(self, message: RowMapping) -> int:
-        """The set of GMPs that have delivered a message and whose receipts were not voided since."""
+        """Returns the set of GMPs that delivered a message and whose receipts were not voided."""
         voided = self._connection.scalar(_VOIDED, {"id": message["message_id"]}) or 0
         return int(message["received"] & ~voided)
 
@@ -163,13 +163,13 @@ class Ranking:
         return self._health[lane]
 
     def _candidates(self, lane: Lane, seen: frozenset[int] | set[int]) -> frozenset[int]:
-        """Where a router's registrations were not read, those count that its lane has seen."""
+        """Returns the GMPs open on both chains; if registrations were not read, those seen on the lane."""
         ends = [self._open_on(chain) for chain in lane]
         known = [end for end in ends if end is not None]
         return frozenset.intersection(*known) if known else frozenset(seen)
 
     def _open_on(self, chain: int) -> frozenset[int] | None:
-        """The GMPs with an adapter that is not paused now, by the chain's clock; None if its events name no adapters."""
+        """Returns the GMPs whose adapter is registered and not paused, by the chain's clock; None if no registration was read."""
         if chain not in self._open:
             self._open[chain] = _open_gmps(self._about_gmps(chain), self._block_time(chain))
         return self._open[chain]
@@ -189,7 +189,7 @@ class Ranking:
         return self._connection.scalar(chosen) or 0
 
     def _policy(self, message: RowMapping) -> int | None:
-        """The set of GMPs that the recipient counts from that chain; nothing or 0 for any."""
+        """Returns the set of GMPs that the recipient accepts from that chain; None or 0 for any."""
         place = tables.events.c
         chosen = (
             select(place.gmps)
@@ -204,7 +204,7 @@ class Ranking:
 
 
 def _open_gmps(events: Sequence[Mapping[str, Any]], now: int) -> frozenset[int] | None:
-    """The GMPs that events, in order, leave with an adapter and without a pause beyond `now`, Unix seconds."""
+    """Returns the GMPs that ordered events leave registered and not paused beyond `now`, Unix seconds."""
     registered: dict[int, bool] = {}
     paused_until: dict[int, int] = {}
     for event in events:
@@ -218,5 +218,5 @@ def _open_gmps(events: Sequence[Mapping[str, Any]], now: int) -> frozenset[int] 
 
 
 def _numbers(bits: int | None) -> frozenset[int]:
-    """The numbers of a set of GMPs."""
+    """Returns the numbers of a set of GMPs."""
     return frozenset(number for number in range(1, 17) if (bits or 0) >> (number - 1) & 1)

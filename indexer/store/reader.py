@@ -44,14 +44,14 @@ _AT_ONCE = 500
 
 
 class IndexReader:
-    """Answers about messages and chains. Use it as a context manager."""
+    """Queries about messages and chains. Use it as a context manager."""
 
     def __init__(self, url: str, policy: StallPolicy | None = None, clock: Callable[[], float] = time.time) -> None:
         """Opens the store.
 
         Args:
             url: of the store, such as `IndexFolder.store_url`.
-            policy: when a message counts as stalled; that of the index's last run if not given.
+            policy: deadlines of messages; by default that of the index's last run.
             clock: Unix seconds.
 
         Raises:
@@ -79,7 +79,7 @@ class IndexReader:
         self._engine.dispose()
 
     def messages(self, *, status: Status | None = None, limit: int = 100, offset: int = 0) -> list[MessageRecord]:
-        """Messages, the newest first, those taken back by a reorg left out unless `status` asks for them."""
+        """Returns messages, newest first; those that a reorg removed only with `status` ORPHANED."""
         if status is Status.ORPHANED:
             return self._orphans("order by block_time desc, message_id limit :limit offset :offset", limit, offset)
         if status is Status.DIVERGED:
@@ -98,20 +98,20 @@ class IndexReader:
         return [one for one in judged if status in (None, one.status)]
 
     def message(self, message_id: bytes) -> MessageRecord | None:
-        """One message, or None if the index has never seen it."""
+        """Returns a message; None if the index has never seen it."""
         rows = self._rows(f"select * from ({EFFECTIVE_STATUS}) o where message_id = :id", id=message_id)
         found = [message_of(row) for row in rows if row["source_block"] is not None]
         orphans = [] if found else self._orphans("where message_id = :id", id=message_id)
         return next(iter(self.judged(found or orphans or [message_of(row) for row in rows])), None)
 
     def judged(self, messages: Iterable[MessageRecord]) -> list[MessageRecord]:
-        """The same messages, those DIVERGED that facts about them contradict."""
+        """Returns the messages, with DIVERGED for those that have a contradiction."""
         messages = list(messages)
         contradicted = self._contradicted_among([one.message_id for one in messages])
         return [replace(one, status=Status.DIVERGED) if one.message_id in contradicted else one for one in messages]
 
     def statuses_of(self, message_ids: Collection[bytes]) -> dict[bytes, Status]:
-        """The states of messages, as far as the store has them, before what contradicts about them is looked at."""
+        """Returns the states of messages in the store, without regard to divergences."""
         return self._statuses(message_ids)
 
     def _statuses(self, message_ids: Collection[bytes], rest: str = "") -> dict[bytes, Status]:
@@ -121,7 +121,7 @@ class IndexReader:
         return {row["message_id"]: Status(row["effective_status"]) for row in rows}
 
     def _contradicted(self, divergences: Sequence[DivergenceRecord] | None = None) -> set[bytes]:
-        """Ids of all messages that facts about them contradict."""
+        """Returns the ids of all messages with a contradiction."""
         found = self.divergences() if divergences is None else divergences
         return {one.message_id for one in found if one.message_id and one.contradicts_message}
 
@@ -134,12 +134,12 @@ class IndexReader:
         return {one.message_id for one in found if one.message_id and one.contradicts_message}
 
     def receipts(self, message_id: bytes) -> list[ReceiptRecord]:
-        """What each GMP did for a message, by GMP number."""
+        """Returns a message's receipts, by GMP."""
         rows = self._rows("select * from receipts where message_id = :id order by gmp", id=message_id)
         return [ReceiptRecord(**_fields_of(ReceiptRecord, row)) for row in rows]
 
     def chains(self) -> list[ChainRecord]:
-        """How far each chain has been read, by chain id."""
+        """Returns each chain's progress, by chain id."""
         # The plus keeps SQLite from counting by the chain's events: those with an error have an index of their own.
         rows = self._rows(
             """
@@ -151,7 +151,7 @@ class IndexReader:
         return [ChainRecord(**_fields_of(ChainRecord, row)) for row in rows]
 
     def pauses(self, chain_id: int) -> list[PauseRecord]:
-        """The pauses that a chain's router told of, by their beginning."""
+        """Returns the pauses on a chain's router, by their start."""
         rows = self._rows(
             """
             select kind as thing, other_chain as number, begins, ends from pauses where chain_id = :chain
@@ -169,18 +169,18 @@ class IndexReader:
         return [PauseRecord(**{**row, "thing": PausedThing(row["thing"])}) for row in rows]
 
     def divergences(self) -> list[DivergenceRecord]:
-        """Facts that contradict one another: none is to be expected."""
+        """Returns all divergences of messages in the store, and of lanes."""
         return self._divergences(DIVERGENCES)
 
     def divergences_of(self, message_id: bytes) -> list[DivergenceRecord]:
-        """What contradicts what about one message, or about the fan-out that it is a part of."""
+        """Returns the divergences of one message, and of its fan-out."""
         return self._divergences(DIVERGENCES_OF_MESSAGE, id=message_id)
 
     def _divergences(self, found: str, **arguments: bytes) -> list[DivergenceRecord]:
         return in_order(divergence_record(row) for row in self._rows(found, **arguments))
 
     def retry_requests(self, message_id: bytes | None = None) -> list[RetryRequest]:
-        """Requests in the order they were written, of one message or of all."""
+        """Returns retry requests of one message or of all, in the order they were written."""
         chosen = select(tables.retry_requests).order_by(tables.retry_requests.c.sequence)
         if message_id is not None:
             chosen = chosen.where(tables.retry_requests.c.message_id == message_id)
@@ -188,7 +188,7 @@ class IndexReader:
             return [RetryRequest.from_row(dict(row)) for row in connection.execute(chosen).mappings()]
 
     def counts_by_status(self, divergences: Sequence[DivergenceRecord] | None = None) -> dict[Status, int]:
-        """How many routed messages are in each state, and how many are DIVERGED, routed or not.
+        """Returns the number of routed messages by state; DIVERGED includes those that were never routed.
 
         Args:
             divergences: those of `divergences()`, for callers that have them; computed if not given.
@@ -205,7 +205,7 @@ class IndexReader:
         return dict(+found)
 
     def pruned_among(self, message_ids: Sequence[bytes]) -> set[bytes]:
-        """Those of the messages that the store has pruned."""
+        """Returns those of the messages that the store has pruned."""
         with self._engine.connect() as connection:
             return {one for ids in _in_parts(message_ids) for one in pruned_among(connection, ids)}
 
@@ -250,7 +250,7 @@ def _fields_of(record: type[Any], row: Row) -> dict[str, Any]:
 
 
 def message_of(row: Row) -> MessageRecord:
-    """A message from a row of `effective_status`."""
+    """Decodes a row of `effective_status`."""
     values = {field.name: row[field.name] for field in fields(MessageRecord) if field.name in row}
     gas_limit = row["gas_limit"]
     return MessageRecord(

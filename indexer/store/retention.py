@@ -1,4 +1,4 @@
-"""What the store prunes: messages that ended long ago, all of whose events are kept elsewhere."""
+"""Retention: prunes messages that ended long ago, and whose events are all in the lake."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ ENDED: Final = (Status.EXECUTED, Status.EXPIRED, Status.CANCELLED)
 
 
 def prune(engine: Engine, before: int, kept: Mapping[int, int]) -> int:
-    """Prunes messages that ended, and to which nothing has happened since.
+    """Prunes messages that ended before a time, and had no event since.
 
-    Of each stay its lane, payload hash, creation, end and dispatched GMPs, by which later receipts are judged.
+    Lane, payload hash, creation, end and dispatched GMPs of each are kept, so that later receipts can be judged.
 
     Args:
         engine: the store, for its writer.
         before: Unix seconds of block time.
-        kept: by chain, the block up to which its events are kept elsewhere.
+        kept: by chain, the last block in the lake.
 
     Returns:
-        How many messages went.
+        Number of pruned messages.
     """
     if not kept:
         return 0
@@ -62,7 +62,7 @@ def _ended(before: int, kept: Mapping[int, int]) -> Select[Any]:
 
 
 def _remember(connection: Connection, messages: Sequence[Mapping[str, Any]]) -> None:
-    """Keeps what a late receipt is judged by, and counts the lanes' messages; those that were pruned before are there already."""
+    """Stores what late receipts are judged by, and counts each lane's messages; skips messages that were pruned before."""
     ids = [message["message_id"] for message in messages]
     there = set(connection.scalars(select(_pruned.message_id).where(_pruned.message_id.in_(ids))))
     new = [dict(message) for message in messages if message["message_id"] not in there]
@@ -72,7 +72,7 @@ def _remember(connection: Connection, messages: Sequence[Mapping[str, Any]]) -> 
 
 
 def _count_lanes(connection: Connection, messages: Iterable[Mapping[str, Any]]) -> None:
-    """Counts messages of each lane that the store no longer has: nonces are compared with all there ever were."""
+    """Counts the pruned messages of each lane, so that gaps between nonces can be found."""
     lane = tables.pruned_lanes.c
     names = ("source_chain", "source_router", "destination_chain")
     for values, number in Counter(tuple(message[name] for name in names) for message in messages).items():
@@ -99,15 +99,15 @@ _COMPLETE: Final = text(
 
 
 def complete_pruned(connection: Connection, ids: Sequence[bytes]) -> None:
-    """Completes the rows of messages of which only late events are here: what was pruned says how they were created."""
+    """Completes the rows of pruned messages that have late events, from what was kept of their creation."""
     connection.execute(_COMPLETE, {"ids": ids})
 
 
 def pruned_among(connection: Connection, ids: Iterable[bytes]) -> set[bytes]:
-    """Those of the messages that the store has pruned."""
+    """Returns those of the messages that the store has pruned."""
     return set(connection.scalars(select(_pruned.message_id).where(_pruned.message_id.in_(list(ids)))))
 
 
 def has_pruned(connection: Connection) -> bool:
-    """Whether the store has ever pruned a message."""
+    """Returns whether the store has ever pruned a message."""
     return connection.execute(text("select 1 from pruned_lanes limit 1")).first() is not None

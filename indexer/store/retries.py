@@ -1,4 +1,4 @@
-"""Retry requests: the one thing that the index asks of the bridge (docs/formats.md)."""
+"""Retry requests, the index's only output to the relayer (docs/formats.md)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _RETRIES: Final = (
 # While a request is unanswered, and its cause is still the message's last attempt, no other is written. A message may be overdue
 # at the same attempt though its request was answered: then a reorg took the answer back.
 def overdue(messages: str = "messages") -> str:
-    """Messages of which a retry is to be requested; takes what `effective_status` takes, and how many retries there may be.
+    """Returns SQL for messages that need a retry request; takes the parameters of `effective_status`, and the maximum retries.
 
     Args:
         messages: the table, or a selection of its rows in parentheses.
@@ -54,9 +54,9 @@ _CHOSEN: Final = "(select w.* from chosen k join messages w on w.message_id = k.
 
 
 def _by_lane(messages: str = "messages") -> str:
-    """Every lane has its own turn and its own ceiling, so that none waits for another.
+    """Returns SQL that takes turns among lanes, each with its own ceiling, so that no lane waits for another.
 
-    The first of each lane comes along even where the lane may have no more, for the warning.
+    The first message of each lane is included even above the ceiling, for the warning.
     """
     return f"""
     with waiting as (
@@ -82,15 +82,15 @@ _BY_LANE: Final = text(_by_lane())
 
 
 def request_retries(engine: Engine, policy: StallPolicy, now: float) -> int:
-    """Writes a request for every message that is overdue, may be retried and has none that still stands.
+    """Writes a request for every message that is overdue, retriable, and has no open request.
 
     Args:
         engine: the store, for its writer.
-        policy: what overdue means, and how many requests a lane may get in a minute.
+        policy: deadlines, and requests per lane and minute.
         now: Unix seconds.
 
     Returns:
-        How many requests were written.
+        Number of requests written.
     """
     arguments = arguments_of(policy, now)
     of_lanes = {"minute_ago": now - 60, "ceiling": policy.requests_per_lane_minute, "at_once": _AT_ONCE}
@@ -102,7 +102,7 @@ def request_retries(engine: Engine, policy: StallPolicy, now: float) -> int:
 
 
 def arguments_of(policy: StallPolicy, now: float) -> dict[str, object]:
-    """What `overdue` takes.
+    """Returns the parameters of `overdue`.
 
     Args:
         policy: what overdue means.
@@ -131,7 +131,7 @@ def _write(connection: Connection, waiting: Sequence[RowMapping], policy: StallP
         if message["turn"] == 1 and message["lane_overdue"] > left:
             lane = message["source_chain"], message["destination_chain"]
             log.warning(
-                "retry requests of this lane have reached their ceiling for the minute",
+                "retry requests of a lane limited",
                 lane=lane,
                 waiting=message["lane_overdue"] - max(0, left),
             )
@@ -150,9 +150,9 @@ def _write(connection: Connection, waiting: Sequence[RowMapping], policy: StallP
 
 
 def _next_sequence(connection: Connection, now: float) -> int:
-    """Above all that were ever given out, also by a store of which this is an earlier copy: the time in milliseconds or more.
+    """Returns a sequence above all that were ever used, also by a newer copy of this store: the time in milliseconds or more.
 
-    Readers remember the highest sequence that they have seen, and never look below it again.
+    Readers remember the highest sequence they have seen, and never look below it.
     """
     highest = connection.scalar(select(func.max(tables.retry_requests.c.sequence)))
     if highest is None:

@@ -1,4 +1,4 @@
-"""The operational store: what is known of the present, and how far each chain has been read."""
+"""The operational store: open and recent messages, and each chain's position."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Store:
     """The one writer of the store's tables."""
 
     def __init__(self, url: str, max_rows: int = MAX_ROWS) -> None:
-        """Opens the store, and makes it if it is not there.
+        """Opens the store, and creates it if it is missing.
 
         Args:
             url: of the database.
@@ -89,7 +89,7 @@ class Store:
         self.engine.dispose()
 
     def save_policy(self, policy: StallPolicy) -> None:
-        """Records the running index's policy for stalled messages, so that readers of the store use the same."""
+        """Stores the running index's stall policy for readers."""
         values = {
             "stall_after": policy.stall_after,
             "max_lag": policy.max_lag,
@@ -100,12 +100,12 @@ class Store:
             connection.execute(insert(tables.facts), [{"name": name, "value": value} for name, value in values.items()])
 
     def positions(self) -> dict[int, ChainPosition]:
-        """How far each chain has been read."""
+        """Returns each chain's position."""
         with self.engine.connect() as connection:
             return {row["chain_id"]: position_of(row) for row in connection.execute(select(tables.chains)).mappings()}
 
     def apply(self, events: pa.Table, ranges: Mapping[int, BlockRange]) -> None:
-        """Replaces ranges of blocks; the same call again changes nothing.
+        """Replaces ranges of blocks. Idempotent.
 
         Everything known of a chain from the range's first block on gives way to `events`: replay, recovery from a crash
         and reorg are this one operation. Messages and receipts follow from their events. A long range takes several

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -47,14 +46,14 @@ def s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3]:
 
 
 def run_once(home: Path, deployment: str, environment: dict[str, str]) -> None:
-    """`waybill index run --once`, as an operator types it."""
+    """`waybill index backfill` and `waybill index run --once`, as an operator types them."""
     file = home / "deployments" / "cluster.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(deployment)
-    environment = environment | {"WAYBILL_INDEX": json.dumps({"backfill_blocks": 1_000})}
-    with started(home, environment, "run", "--once") as process:
-        _, errors = process.communicate(timeout=600)
-    assert process.returncode == 0, errors[-4_000:]
+    for arguments in (["backfill"], ["run", "--once"]):
+        with started(home, environment, *arguments) as process:
+            _, errors = process.communicate(timeout=600)
+        assert process.returncode == 0, errors[-4_000:]
 
 
 @contextmanager

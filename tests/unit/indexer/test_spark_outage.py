@@ -35,7 +35,7 @@ def test_the_pauses_grow_to_a_minute_and_never_end() -> None:
     assert set(pauses[6:]) == {60}
     assert [line["event"].partition(";")[0] for line in logs if line["log_level"] != "debug"] == [
         "the stream failed",
-        "the stream works again",
+        "stream recovered",
     ]
     outage.failed(SLOW)
     assert outage.wait == 1
