@@ -62,7 +62,7 @@ def verify(
                 progress(f"chain {found.chain_id}: correcting blocks {found.first}…{found.last}")
                 job.correct(store, lake, found)
             checks = job.verify(opened, history, progress=progress)
-        job.keep(store.engine, checks, time.time())
+        job.store_checks(store.engine, checks, time.time())
     with workspace.index() as index:
         fresh = freshness(workspace, index, max_behind)
     value = _value(workspace, checks) | {"violations": [_violation(one, repaired=repair) for one in violations]}

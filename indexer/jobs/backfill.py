@@ -14,7 +14,7 @@ from pyspark.sql.functions import col, spark_partition_id, substring
 
 from bridge.evm.endpoint_policy import EndpointPolicy
 from indexer.decode.events import REGISTRATIONS
-from indexer.jobs.repair import misfit_of_lake
+from indexer.jobs.repair import lake_mismatch
 from indexer.model import schemas
 from indexer.model.errors import FinalityViolatedError
 from indexer.model.settings import IndexSettings, SourceLimits
@@ -65,8 +65,8 @@ def backfill(
             first = chain.start_block if there is None else there + 1
             if final is None or (final.number - first < settings.backfill_blocks and chain.chain_id not in lacking):
                 continue
-            if (misfit := misfit_of_lake(reader, lake)) is not None:
-                log.error("lake not extended", chain=chain.chain_id, reason=misfit)
+            if (mismatch := lake_mismatch(reader, lake)) is not None:
+                log.error("lake not extended", chain=chain.chain_id, reason=mismatch)
                 continue
             found, size = chain, _BLOCKS_IN_A_COMMIT
             while first <= final.number:
@@ -187,8 +187,8 @@ def fill_store(chains: Sequence[ChainConfig], settings: IndexSettings, store: St
         with ChainReader(chain, settings.limits) as reader:
             if not _has_final(reader, position):
                 continue
-            if (misfit := misfit_of_lake(reader, lake)) is not None:
-                raise FinalityViolatedError(misfit)
+            if (mismatch := lake_mismatch(reader, lake)) is not None:
+                raise FinalityViolatedError(mismatch)
             if last <= position.final_block:
                 continue
             parent = position.known_hash(position.final_block)

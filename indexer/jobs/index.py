@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from bridge.protocol.deployment import Deployment
 from indexer.jobs.backfill import backfill, fill_store
 from indexer.jobs.lock import exclusive
-from indexer.jobs.promotion import kept_elsewhere, lost, promote
+from indexer.jobs.promotion import kept_in_lake, lost_blocks, promote
 from indexer.jobs.refresh_process import RefreshProcess
 from indexer.jobs.stream import Stream
 from indexer.model.settings import INDEX_POLICY, IndexSettings
@@ -110,12 +110,10 @@ class Index:
         self._follow_adapters()
         self._store.halt({chain.chain_id: None for chain in self._chains})
         promote(self._store, self._lake, start_blocks(self._chains))
-        lacking = lost(self._store, self._lake, start_blocks(self._chains))
+        lacking = lost_blocks(self._store, self._lake, start_blocks(self._chains))
         backfill(self._spark, self._chains, self._settings, self._lake, lacking)
         fill_store(self._chains, self._settings, self._store, self._lake)
-        prune(
-            self._store.engine, int(self._clock()) - self._settings.keep_ended, kept_elsewhere(self._store, self._lake)
-        )
+        prune(self._store.engine, int(self._clock()) - self._settings.keep_ended, kept_in_lake(self._store, self._lake))
         self._follow_adapters()
 
     def _follow_adapters(self) -> None:

@@ -19,7 +19,7 @@ def promote(store: Store, lake: Lake, start_blocks: Mapping[int, int]) -> dict[i
     Writes Parquet, then one Delta commit, then a note in the store. A crash in between loses nothing: the lake itself records
     each chain's last block, and the store drops no event.
 
-    Skips a chain whose lake has lost blocks that the store has pruned in part (see `lost`), and one of which
+    Skips a chain whose lake has lost blocks that the store has pruned in part (see `lost_blocks`), and one of which
     lake and store have different blocks where the lake ends.
 
     Args:
@@ -31,7 +31,7 @@ def promote(store: Store, lake: Lake, start_blocks: Mapping[int, int]) -> dict[i
         By chain, the block up to which its events are in the lake now; chains with nothing new are left out.
     """
     blocks: dict[int, FinalBlocks] = {}
-    missing = lost(store, lake, start_blocks)
+    missing = lost_blocks(store, lake, start_blocks)
     for chain, position in store.positions().items():
         if chain in missing:
             continue
@@ -50,7 +50,7 @@ def promote(store: Store, lake: Lake, start_blocks: Mapping[int, int]) -> dict[i
     return reached
 
 
-def kept_elsewhere(store: Store, lake: Lake) -> dict[int, int]:
+def kept_in_lake(store: Store, lake: Lake) -> dict[int, int]:
     """Returns each chain's last block that is in the lake, and final by the store."""
     final = {chain: position.final_block for chain, position in store.positions().items()}
     return {chain: min(block, final[chain]) for chain, block in lake.state(list(final)).blocks.items()}
@@ -72,7 +72,7 @@ def _joins(store: Store, lake: Lake, chain: int) -> bool:
     return False
 
 
-def lost(store: Store, lake: Lake, start_blocks: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+def lost_blocks(store: Store, lake: Lake, start_blocks: Mapping[int, int]) -> dict[int, tuple[int, int]]:
     """Returns the blocks that the lake has lost, and whose events the store may have pruned.
 
     Args:

@@ -57,7 +57,7 @@ class Violation:
             yield message_id, min(events)[0], text
 
 
-def misfit_of_lake(reader: ChainReader, lake: Lake) -> str | None:
+def lake_mismatch(reader: ChainReader, lake: Lake) -> str | None:
     """Returns why nothing may be appended to the lake if the chain lacks its last block, else None.
 
     Raises:

@@ -25,7 +25,7 @@ from sqlalchemy.exc import OperationalError
 from bridge.evm.rpc_answers import RpcError
 from indexer.jobs.history import History
 from indexer.jobs.periodic import Periodic
-from indexer.jobs.promotion import kept_elsewhere, promote
+from indexer.jobs.promotion import kept_in_lake, promote
 from indexer.jobs.refresh_process import RefreshProcess
 from indexer.jobs.repair import find_violation, mark
 from indexer.jobs.watch import Watch
@@ -157,7 +157,7 @@ class Stream:
     def _start(self, *, once: bool = False) -> StreamingQuery:
         """Starts at the store's positions. Spark's state of an earlier run is discarded."""
         checkpoint = self._settings.folder.checkpoint
-        forget(checkpoint)
+        delete_checkpoint(checkpoint)
         set_limits(self._store.engine, self._settings.stall)
         positions = options.encode_positions(where_to_begin(self._chains, self._store))
         rows = (
@@ -191,7 +191,7 @@ class Stream:
 
     def _note_failure(self, query: StreamingQuery) -> None:
         """Raises errors that a restart from the store's offsets can't fix."""
-        failure = self._failure or _told_by_source(query.exception()) or query.exception()
+        failure = self._failure or _source_error(query.exception()) or query.exception()
         if isinstance(failure, IndexerError) and not isinstance(failure, RangeGapError):
             raise failure
         self._failure = None
@@ -243,7 +243,7 @@ class Stream:
         """Prunes messages that ended long ago and are in the lake, and starts a refresh."""
         try:
             ended_before = int(self._clock()) - self._settings.keep_ended
-            pruned = prune(self._store.engine, ended_before, kept_elsewhere(self._store, self._lake))
+            pruned = prune(self._store.engine, ended_before, kept_in_lake(self._store, self._lake))
             log.info("store pruned", messages=pruned)
         except (LakeUnreachableError, LakeDamagedError) as error:
             log.warning("store not pruned: the lake can't be read now", reason=str(error))
@@ -257,7 +257,7 @@ class Stream:
             log.warning("final blocks not appended to the lake", reason=str(error))
 
 
-def forget(checkpoint: Path) -> None:
+def delete_checkpoint(checkpoint: Path) -> None:
     """Deletes the checkpoint of an earlier run.
 
     Raises:
@@ -277,7 +277,7 @@ def where_to_begin(chains: Sequence[ChainConfig], store: Store) -> dict[int, Cha
     return start | {chain: position for chain, position in store.positions().items() if chain in start}
 
 
-def _told_by_source(error: StreamingQueryException | None) -> IndexerError | None:
+def _source_error(error: StreamingQueryException | None) -> IndexerError | None:
     """Returns our error that ended the data source's process. Spark passes on only the text of its traceback."""
     lines = re.findall(r"^(?:indexer|bridge\.evm)\.[\w.]+\.(\w+Error): (.*)$", str(error), re.MULTILINE)
     if not lines:

@@ -278,7 +278,7 @@ def correct(store: Store, lake: Lake, wrong: WrongRange) -> None:
     log.warning("wrong range corrected", chain=wrong.chain_id, first=wrong.first, last=wrong.last)
 
 
-def keep(engine: Engine, checks: Sequence[LaneCheck], now: float) -> None:
+def store_checks(engine: Engine, checks: Sequence[LaneCheck], now: float) -> None:
     """Stores the checks, for readers and as the start of the next check; `now` in Unix seconds."""
     row = tables.lane_checks.c
     with engine.begin() as connection:

@@ -8,7 +8,7 @@ import structlog
 
 from bridge.evm.rpc_answers import RpcError
 from indexer.jobs.history import History
-from indexer.jobs.verify import Verdict, correct, keep, last_equal, verify
+from indexer.jobs.verify import Verdict, correct, last_equal, store_checks, verify
 from indexer.model.errors import IndexerError
 from indexer.model.settings import IndexSettings
 from indexer.pipeline.bronze import Lake
@@ -49,7 +49,7 @@ class Watch:
                 correct(self._store, self._lake, wrong)
             # A lane that differs keeps its starting point until the corrected index matches.
             kept = [check for check in checks if check.verdict is not Verdict.DIFFERENT or not check.wrong]
-            keep(self._store.engine, kept, self._clock())
+            store_checks(self._store.engine, kept, self._clock())
             for check in checks:
                 if check.verdict is Verdict.DIFFERENT:
                     log.error("lane differs", chain=check.chain_id, lane=check.other_chain, reason=check.reason)

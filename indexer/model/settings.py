@@ -47,8 +47,8 @@ class StallPolicy:
 
     def retries_of(self, kind: Kind) -> int | None:
         """Returns the maximum number of retries for a kind; None for no limit."""
-        told = self.retries_by_kind.get(kind, self.max_message_retries)
-        return None if told is None else min(self.max_message_retries, told)
+        most = self.retries_by_kind.get(kind, self.max_message_retries)
+        return None if most is None else min(self.max_message_retries, most)
 
 
 INDEX_POLICY: Final = EndpointPolicy(try_seconds=2.0, rest_seconds=60.0, branch_seconds=60.0)

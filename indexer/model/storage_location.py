@@ -31,18 +31,18 @@ class StorageLocation:
     region: str | None = None
 
     @classmethod
-    def of(cls, told: str | Path, environment: Mapping[str, str] | None = None) -> StorageLocation:
+    def of(cls, setting: str | Path, environment: Mapping[str, str] | None = None) -> StorageLocation:
         """Parses the location in a setting.
 
         Args:
-            told: a folder, or ``s3://bucket/prefix``, with ``?endpoint=…&region=…`` where they are not AWS's usual ones.
+            setting: a folder, or ``s3://bucket/prefix``, with ``?endpoint=…&region=…`` where they are not AWS's usual ones.
             environment: in which ``AWS_ENDPOINT_URL`` and ``AWS_REGION`` say the same; this process's own by default.
 
         Raises:
             SettingsError: it names no place, or holds what does not belong there.
         """
-        text = str(told)
-        if isinstance(told, Path) or "://" not in text:
+        text = str(setting)
+        if isinstance(setting, Path) or "://" not in text:
             return cls(text)
         url = urlsplit(text)
         if url.scheme not in _SCHEMES:

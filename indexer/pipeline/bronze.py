@@ -178,11 +178,6 @@ class Lake:
                 f"another process repairs the lake at {self.folder}; try again when it has ended"
             ) from error
 
-    def logs(self, chain: int, first: int, last: int) -> pa.Table:
-        """Returns the raw logs of a range of blocks, in order, as `schemas.LOGS`."""
-        batches = list(self._batches(chain, first, last, schemas.LOGS.names))
-        return pa.concat_tables([schemas.LOGS.empty_table(), *batches]).sort_by(_IN_ORDER)
-
     def blocks(self, chain: int, first: int, last: int) -> set[tuple[int, bytes]]:
         """Returns number and hash of the blocks with logs in a range."""
         batches = self._batches(chain, first, last, ["block_number", "block_hash"])

@@ -143,10 +143,12 @@ def _with_times(text: str, policy: StallPolicy) -> str:
 
 def _about_routers(events: DataFrame, messages: DataFrame) -> DataFrame:
     """Returns events about GMPs, lanes and recipients. Policies of recipients without messages are left out: anyone may set those."""
-    told = events.where(ABOUT_ROUTERS)
-    policies = told.where(col("event") == "PolicySet")
+    about_routers = events.where(ABOUT_ROUTERS)
+    policies = about_routers.where(col("event") == "PolicySet")
     recipients = messages.select("recipient").distinct()
-    return told.where(col("event") != "PolicySet").unionByName(policies.join(recipients, "recipient", "left_semi"))
+    return about_routers.where(col("event") != "PolicySet").unionByName(
+        policies.join(recipients, "recipient", "left_semi")
+    )
 
 
 def frame(rows: pa.Table, like: DataFrame) -> DataFrame:

@@ -54,21 +54,21 @@ class EvmDataSource(DataSource):
 class EvmTail(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
     """The stream."""
 
-    def __init__(self, told: dict[str, str]) -> None:
+    def __init__(self, settings: dict[str, str]) -> None:
         """Connects lazily: Spark also pickles the reader for processes that do not read."""
-        self._told = told
+        self._settings = settings
 
     @cached_property
     def _tail(self) -> ChainTail:
         from indexer.sources import options
         from indexer.sources.tail import ChainTail
 
-        chains = options.decode_chains(self._told[CHAINS])
-        return ChainTail(chains, options.decode_limits(self._told[LIMITS]))
+        chains = options.decode_chains(self._settings[CHAINS])
+        return ChainTail(chains, options.decode_limits(self._settings[LIMITS]))
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  Spark's interface
         """Returns the store's positions."""
-        positions: dict[str, Any] = orjson.loads(self._told[POSITIONS])
+        positions: dict[str, Any] = orjson.loads(self._settings[POSITIONS])
         return positions
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  Spark's interface

@@ -14,7 +14,7 @@ ROUTER_EVENTS: Final = f"""(
 """The events in which routers tell of GMPs, recipients and lanes. Anybody may set a policy: only recipients of messages count."""
 
 PERIODS: Final = query("periods", about_routers=ROUTER_EVENTS)
-"""What routers were told, and until when each of it held."""
+"""Rules of routers, and the end of each."""
 
 
 def counts(messages: str) -> str:

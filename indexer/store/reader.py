@@ -78,21 +78,20 @@ class IndexReader:
         """Closes the store."""
         self._engine.dispose()
 
-    def messages(self, *, status: Status | None = None, limit: int = 100, offset: int = 0) -> list[MessageRecord]:
+    def messages(self, *, status: Status | None = None, limit: int = 100) -> list[MessageRecord]:
         """Returns messages, newest first; those that a reorg removed only with `status` ORPHANED."""
         if status is Status.ORPHANED:
-            return self._orphans("order by block_time desc, message_id limit :limit offset :offset", limit, offset)
+            return self._orphans("order by block_time desc, message_id limit :limit", limit)
         if status is Status.DIVERGED:
             found = [one for one in map(self.message, self._contradicted()) if one is not None]
             found.sort(key=lambda one: (-(one.source_time or one.received_time or 0), one.message_id))
-            return found[offset : offset + limit]
+            return found[:limit]
         wanted = "where effective_status = :status" if status else ""
         order = f"order by {SEEN} desc, coalesce(source_block, 0) desc, coalesce(nonce, 0) desc, message_id"
         rows = self._rows(
-            f"select * from ({EFFECTIVE_STATUS}) o {wanted} {order} limit :limit offset :offset",
+            f"select * from ({EFFECTIVE_STATUS}) o {wanted} {order} limit :limit",
             status=status.value if status else None,
             limit=limit,
-            offset=offset,
         )
         judged = self.judged(message_of(row) for row in rows)
         return [one for one in judged if status in (None, one.status)]
@@ -209,7 +208,7 @@ class IndexReader:
         with self._engine.connect() as connection:
             return {one for ids in _in_parts(message_ids) for one in pruned_among(connection, ids)}
 
-    def _orphans(self, rest: str, limit: int = 1, offset: int = 0, **arguments: Any) -> list[MessageRecord]:
+    def _orphans(self, rest: str, limit: int = 1, **arguments: Any) -> list[MessageRecord]:
         rows = self._rows(
             f"""
             select o.*,
@@ -220,7 +219,6 @@ class IndexReader:
             from orphans o {rest}
             """,
             limit=limit,
-            offset=offset,
             **arguments,
         )
         return [_orphan(row) for row in rows]

@@ -4,10 +4,10 @@
 -- GMPs that the recipient allows must reach what it demands. Stated is what the recipient demands if that does not hold.
 select
   message_id, voided,
-  case when allowed < told then allowed else present end as counted,
+  case when allowed < demanded then allowed else present end as counted,
   case
-    when told is null then quorum
-    when allowed < told or told > asked_quorum then told
+    when demanded is null then quorum
+    when allowed < demanded or demanded > asked_quorum then demanded
     else asked_quorum
   end as needed
 from (
@@ -22,7 +22,7 @@ from (
       else 0
     end) as allowed,
     sum(case when v.begins is null then 0 else g.bit end) as voided,
-    min(case when p.quorum > 0 then p.quorum else coalesce(f.quorum, p.quorum) end) as told
+    min(case when p.quorum > 0 then p.quorum else coalesce(f.quorum, p.quorum) end) as demanded
   from $messages m
   join $receipts r on r.message_id = m.message_id
   join ($gmps) g on g.number = r.gmp

@@ -1,4 +1,4 @@
--- What a router was told about GMPs, recipients and lanes, and until when it held: up to the next such event, null if there
+-- Rules that a router was given about GMPs, recipients and lanes, and their end: the next such event, null if there
 -- is none. A place in a chain is its block's number times a million plus the index of the log.
 select
   e.chain_id, e.event, e.gmp, e.chain, e.recipient, e.quorum, e.gmps, e.until,

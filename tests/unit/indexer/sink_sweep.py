@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from indexer.jobs.history import History
-from indexer.jobs.promotion import kept_elsewhere, promote
+from indexer.jobs.promotion import kept_in_lake, promote
 from indexer.model.storage_location import StorageLocation
 from indexer.pipeline.bronze import Lake
 from indexer.store import tables
@@ -64,7 +64,7 @@ def work(folder: Path, place: StorageLocation, keep_ended: int = FORGETS) -> Non
             if first <= head:
                 apply(store, chain, first, head, final=head - 2)
         promote(store, lake, {ALPHA: 0, BETA: 0})
-        prune(store.engine, START + 7 - keep_ended, kept_elsewhere(store, lake))
+        prune(store.engine, START + 7 - keep_ended, kept_in_lake(store, lake))
     store.close()
 
 

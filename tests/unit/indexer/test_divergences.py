@@ -12,7 +12,7 @@ import pytest
 from bridge.protocol.message import Kind
 from bridge.protocol.status import Status
 from indexer.jobs.lane_totals import Direction, LaneTotal
-from indexer.jobs.verify import LaneCheck, Verdict, keep
+from indexer.jobs.verify import LaneCheck, Verdict, store_checks
 from indexer.model.divergences import MEANINGS
 from indexer.model.settings import StallPolicy
 from indexer.store.limits import set_limits
@@ -223,7 +223,7 @@ def test_a_lane_that_was_found_different_stays_a_divergence_until_it_is_found_eq
             router=LaneTotal(2, 9),
             verdict=verdict,
         )
-        keep(world.store.engine, [check], 1.0)
+        store_checks(world.store.engine, [check], 1.0)
         assert world.found() == expected
 
 

@@ -17,7 +17,7 @@ from indexer.jobs import backfill
 from indexer.jobs.backfill import fill_store
 from indexer.jobs.history import History
 from indexer.jobs.promotion import promote
-from indexer.jobs.stream import forget
+from indexer.jobs.stream import delete_checkpoint
 from indexer.model.errors import IndexerError, LakeDamagedError
 from indexer.model.settings import IndexFolder, IndexSettings, SourceLimits
 from indexer.pipeline.bronze import Lake
@@ -158,11 +158,11 @@ def test_a_step_that_was_deleted_rewound_or_advanced_loses_and_doubles_nothing(
 
 def test_a_checkpoint_is_forgotten_and_one_that_can_not_be_is_refused_with_what_to_do(tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
-    forget(checkpoint)
+    delete_checkpoint(checkpoint)
     (checkpoint / "offsets").mkdir(parents=True)
     (checkpoint / "offsets" / "0").write_text("v1")
-    forget(checkpoint)
+    delete_checkpoint(checkpoint)
     assert not checkpoint.exists()
     checkpoint.symlink_to(tmp_path)  # of a link, `rmtree` deletes neither the folder nor the link
     with pytest.raises(IndexerError, match=r"checkpoint can't be deleted: delete it by hand"):
-        forget(checkpoint)
+        delete_checkpoint(checkpoint)

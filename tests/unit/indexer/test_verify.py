@@ -18,7 +18,7 @@ from indexer.jobs import history
 from indexer.jobs.history import History
 from indexer.jobs.lane_totals import COLUMNS, Direction, LaneTotal, lane_totals
 from indexer.jobs.promotion import promote
-from indexer.jobs.verify import Verdict, correct, keep, last_equal, verify
+from indexer.jobs.verify import Verdict, correct, last_equal, store_checks, verify
 from indexer.jobs.watch import Watch
 from indexer.model import schemas
 from indexer.model.settings import IndexFolder, IndexSettings, SourceLimits
@@ -238,7 +238,7 @@ def test_a_chain_that_can_not_be_asked_at_a_look_ends_no_running_index(
 def test_the_next_check_begins_where_the_last_found_the_lanes_equal(world: World) -> None:
     world.tell(4)
     world.index()
-    keep(world.store.engine, world.check(), 1.0)
+    store_checks(world.store.engine, world.check(), 1.0)
     since = last_equal(world.store.engine)
     assert {checked.block for checked in since.values()} == {world.alpha.head, world.beta.head}
     late = sent_message(99, quorum=1)

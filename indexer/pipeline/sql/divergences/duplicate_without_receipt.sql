@@ -2,7 +2,7 @@
 select 'DUPLICATE_WITHOUT_RECEIPT' as kind, r.message_id, m.source_chain, m.destination_chain,
   'GMP ' || cast(r.gmp as $text) || ' repeated, in block ' || cast(min(a.block_number) as $text)
     || ', a delivery that the router ' || case
-      when r.received_block is null then 'never told of' else 'told of later, in block ' || cast(r.received_block as $text)
+      when r.received_block is null then 'never reported' else 'reported later, in block ' || cast(r.received_block as $text)
     end as evidence
 from $duplicates a
 join $receipts r on r.message_id = a.message_id and r.gmp = a.gmp

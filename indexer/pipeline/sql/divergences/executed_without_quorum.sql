@@ -5,10 +5,10 @@ from (
   select
     message_id, source_chain, destination_chain,
     -- All receipts must reach the message's quorum, those that the recipient allows what it demanded.
-    case when allowed < told then allowed else present end as counted,
+    case when allowed < demanded then allowed else present end as counted,
     -- What was demanded then; where its rules are not known, the least that the router named. Never less than the sender asked for.
     case
-      when allowed < told or coalesce(told, least_recorded) > asked_quorum then coalesce(told, least_recorded)
+      when allowed < demanded or coalesce(demanded, least_recorded) > asked_quorum then coalesce(demanded, least_recorded)
       else asked_quorum
     end as needed
   from (
@@ -21,7 +21,7 @@ from (
       count(distinct case when v.begins is null and (p.quorum is null or p.quorum = 0 or (p.gmps & g.bit) <> 0) then r.gmp end)
         as allowed,
       min(case when v.begins is null then r.quorum end) as least_recorded,
-      min(case when p.quorum > 0 then p.quorum else coalesce(f.quorum, p.quorum) end) as told
+      min(case when p.quorum > 0 then p.quorum else coalesce(f.quorum, p.quorum) end) as demanded
     from (
       -- Most executions are above suspicion by what an index alone tells: as many receipts before as were ever asked for.
       select few.message_id
