@@ -69,7 +69,7 @@ class SparkOutage:
         if self._began is None:
             self._began = self._clock()
             log.warning(
-                "stream failed, restarting from the store's position",
+                "stream failed, restarting",
                 reason=reason,
                 seconds=pause,
             )
