@@ -156,28 +156,6 @@ async def test_the_end_of_a_best_effort_action_is_reported_by_hand_or_by_the_rel
         await world.until(await world.begin(SHORT, Level.BEST_EFFORT, UNFREEZE), ActionState.COMMITTED)
 
 
-async def test_a_relayer_that_starts_after_a_best_effort_action_has_timed_out_reports_its_end_all_the_same(
-    world: World,
-) -> None:
-    async with world.relaying(actions={"advance": False, "poll_interval": 0.2}):
-        action_id = await world.begin(SHORT, Level.BEST_EFFORT)
-        name = f"0x{action_id.hex()}"
-        await asyncio.to_thread(world.waybill.json, "action", "reconcile", name)
-        await until(lambda: unreported(world, action_id, 2))
-        coordinator = world.devnet.chains[0].url
-        rpc(coordinator, "evm_increaseTime", SHORT.prepare_ttl + 1)
-        rpc(coordinator, "evm_mine")
-        await asyncio.to_thread(world.waybill.json, "action", "reconcile", name)
-        await world.until(action_id, ActionState.PARTIALLY_COMMITTED)
-    async with world.relaying():
-        await until(lambda: all_applied(world, action_id))
-    assert (await world.action(action_id)).state is ActionState.PARTIALLY_COMMITTED, "what is over stays so"
-
-
-async def all_applied(world: World, action_id: bytes) -> bool:
-    return all(branch.state is BranchState.APPLIED for branch in (await world.action(action_id)).branches)
-
-
 async def unreported(world: World, action_id: bytes, count: int) -> bool:
     return len((await world.action(action_id)).unreported) == count
 

@@ -8,7 +8,6 @@ import pytest
 from eth_abi.abi import decode
 from eth_utils.address import to_checksum_address
 
-from bridge.client import RefusedError
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DEPLOYER_KEY, account, signer
 from bridge.evm.chain import EvmChain
@@ -16,7 +15,7 @@ from bridge.gmps.ccip.adapter import OFF_RAMP, CcipContracts, CcipMessage
 from bridge.gmps.layerzero.adapter import LayerZeroContracts, Packet
 from bridge.protocol.contracts import ROUTER, contract, topic
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.ports import Call, CallRevertedError, Dispatch, TransientError
+from bridge.protocol.ports import Call, CallRevertedError, Dispatch
 from tests.anvil.traffic import DAPP, RELAYER, World, transact
 from tests.builders import ALPHA, BETA
 
@@ -110,13 +109,6 @@ async def executor_on_beta(world: World) -> str:
     return to_checksum_address(config.decode("getExecutorConfig", answer)[1])
 
 
-async def test_a_layerzero_packet_that_nobody_verified_waits(world: World) -> None:
-    await world.send(Gmp.LAYERZERO)
-    (dispatch,) = await world.dispatches(Gmp.LAYERZERO)
-    with pytest.raises(TransientError, match="have not committed"):
-        await world.adapter(Gmp.LAYERZERO).next_call(dispatch, b"")
-
-
 async def test_what_ccip_failed_to_deliver_is_executed_manually_by_anyone_with_more_gas(world: World) -> None:
     await world.send(Gmp.CCIP)
     (dispatch,) = await world.dispatches(Gmp.CCIP)
@@ -149,11 +141,6 @@ async def test_ccips_first_execution_is_for_its_transmitters_only(world: World) 
     assert call is not None
     assert not (await transact(world.chains[BETA], DAPP, call)).succeeded
     assert (await transact(world.chains[BETA], RELAYER, call)).succeeded
-
-
-async def test_ccip_refuses_to_send_what_asks_for_more_gas_than_it_delivers_with(world: World) -> None:
-    with pytest.raises(RefusedError, match="ccip gives no quote"):
-        await world.send(Gmp.CCIP, gas_limit=10**12)
 
 
 async def ccip_state(world: World, dispatch: Dispatch) -> int:

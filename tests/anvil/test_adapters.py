@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -11,7 +10,7 @@ from eth_utils.address import to_checksum_address
 
 from bridge.client import Client
 from bridge.devnet import Devnet
-from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, account, signer
+from bridge.devnet.accounts import DEPLOYER_KEY, account, signer
 from bridge.evm.chain import EvmChain
 from bridge.gmps.axelar import devnet as axelar
 from bridge.gmps.axelar.adapter import AxelarContracts
@@ -115,16 +114,6 @@ async def test_what_is_delivered_already_needs_no_call(world: World, gmp: Gmp) -
     attestation = await world.adapter(gmp).attest(dispatch)
     await world.deliver(gmp, dispatch)
     assert await world.adapter(gmp).next_call(dispatch, attestation) is None
-
-
-@every_gmp
-async def test_a_second_attempt_over_the_same_gmp_needs_no_call_after_the_first(world: World, gmp: Gmp) -> None:
-    sent = await world.send(gmp)
-    await Client(world.deployment, world.chains, DAPP).retry(sent.message, [gmp])
-    first, second = await world.dispatches(gmp)
-    assert first.transport_id != second.transport_id
-    await world.deliver(gmp, second)
-    assert await world.deliver(gmp, first) == []
 
 
 @every_gmp
@@ -237,26 +226,6 @@ async def test_axelar_goes_on_to_execute_what_somebody_else_had_approved(world: 
     assert call.to == world.deployment.chain(BETA).adapters["axelar"]
     assert (await transact(world.chains[BETA], RELAYER, call)).succeeded
     assert await world.executed(dispatch)
-
-
-@every_gmp
-async def test_messages_of_one_block_are_delivered_each(world: World, devnet: Devnet, gmp: Gmp) -> None:
-    url = devnet.chains[0].url
-    rpc(url, "evm_setAutomine", False)
-    try:
-        sending = [asyncio.create_task(world.send(gmp, sender=account(key))) for key in ANVIL_KEYS[3:6]]
-        while rpc(url, "txpool_status")["pending"] != hex(len(sending)):  # anvil tells by no event
-            await asyncio.sleep(0.01)
-        rpc(url, "evm_mine")
-        sent = await asyncio.gather(*sending)
-    finally:
-        rpc(url, "evm_setAutomine", True)
-    dispatches = await world.dispatches(gmp)
-    assert {dispatch.message_id for dispatch in dispatches} == {one.message.id for one in sent}
-    assert len({dispatch.block_number for dispatch in dispatches}) == 1
-    for dispatch in dispatches:
-        await world.deliver(gmp, dispatch)
-        assert await world.executed(dispatch)
 
 
 @every_gmp

@@ -137,22 +137,6 @@ async def test_what_nobody_executed_over_1_6_is_executed_by_anyone_after_the_off
     assert await world.executed(dispatches[1])
 
 
-async def test_the_off_ramps_delay_over_1_6_begins_when_a_root_is_committed(
-    devnet: Devnet, world: World, attester: Attester
-) -> None:
-    await world.send(Gmp.CCIP)
-    (dispatch,) = await world.dispatches(Gmp.CCIP)
-    later(devnet, EXECUTORS_TIME + 60)
-    with pytest.raises(AttestationPendingError, match="have not committed"):
-        await attester.attest(dispatch)
-    await OneRoot(world.deployment, world.chains).attest(dispatch)
-    with pytest.raises(AttestationPendingError, match="have not executed"):
-        await attester.attest(dispatch)
-    later(devnet, EXECUTORS_TIME + 60)
-    await world.deliver(Gmp.CCIP, dispatch, attester, sender=DAPP)
-    assert await world.executed(dispatch)
-
-
 async def sent_over_v2(world: World, payload: bytes = b"hello") -> Dispatch:
     await world.send(Gmp.CCIP, payload=payload, source="beta", destination="alpha")
     return (await world.dispatches(Gmp.CCIP, "beta"))[-1]

@@ -16,7 +16,6 @@ from bridge.evm.chain import EvmChain
 from bridge.gmps.ccip import devnet as ccip
 from bridge.gmps.ccip.adapter import FAILURE, SUCCESS, CcipContracts
 from bridge.gmps.ccip.v2 import OFF_RAMP_V2, CcipMessageV2, decode_results, encode_results, is_v2
-from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import contract, topic
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.ports import Call, CallRevertedError, Dispatch
@@ -24,7 +23,7 @@ from bridge.records.figures import Counted
 from bridge.store import Store
 from tests.anvil.relayers import until
 from tests.anvil.test_relayer import blocks, relaying
-from tests.anvil.traffic import DAPP, RELAYER, World, tampered, transact
+from tests.anvil.traffic import DAPP, RELAYER, World, transact
 from tests.builders import ALPHA, BETA
 from tests.waiting import PATIENCE
 
@@ -37,7 +36,6 @@ CCIP_ROUTER = contract(
     "getOnRamp(uint64) returns (address)",
 )
 OFF_RAMP_STATIC = contract("getStaticConfig() returns ((uint64,uint16,address,address,address))")
-RESOLVER = contract("getAllInboundImplementations() returns ((bytes4,address)[])")
 CHOICE = contract("setVerifiers(uint64,address[],address[],uint8)")
 OWNER = account(DEPLOYER_KEY)
 NO_TOKEN = "0x" + "00" * 20
@@ -98,13 +96,6 @@ async def test_signatures_of_too_few_or_of_strangers_are_refused_before_gas_is_s
         await adapter.next_call(dispatch, await adapter.attest(dispatch))
     expected = topic("WrongNumberOfSignatures()" if count == 1 else "UnauthorizedSigner()")
     assert refused.value.data[:4] == expected[:4]
-
-
-async def test_another_envelope_than_the_one_that_was_signed_is_refused(world: World) -> None:
-    dispatch = tampered(await sent(world))
-    adapter = world.adapter(Gmp.CCIP)
-    with pytest.raises(CallRevertedError):
-        await adapter.next_call(dispatch, await adapter.attest(dispatch))
 
 
 async def test_results_without_a_verifier_that_the_lane_demands_are_refused(world: World) -> None:
@@ -190,44 +181,6 @@ async def test_a_lane_of_1_6_still_carries_what_an_adapter_with_chosen_verifiers
     assert not is_v2(dispatch)
     await world.deliver(Gmp.CCIP, dispatch)
     assert await world.executed(dispatch)
-
-
-async def test_a_verifier_in_place_of_its_resolver_is_refused(world: World) -> None:
-    resolver = await another_resolver(world, ALPHA, BETA)
-    asked = Call(to=resolver, data=RESOLVER.encode("getAllInboundImplementations"))
-    ((_, verifier),) = RESOLVER.decode("getAllInboundImplementations", await world.chains[ALPHA].call(asked))
-    with pytest.raises(CallRevertedError) as refused:
-        await world.chains[ALPHA].call(choose(world, ALPHA, BETA, ([verifier], [], 0)), sender=OWNER.address)
-    assert refused.value.data[:4] == topic("NotAResolver(address)")[:4]
-
-
-async def test_a_message_that_stalls_over_2_0_is_retried_over_another_gmp_and_back(world: World) -> None:
-    stalled = await world.send(Gmp.CCIP, source="beta", destination="alpha", quorum=1)
-    (over_ccip,) = await world.dispatches(Gmp.CCIP, "beta")
-    client = Client(world.deployment, world.chains, DAPP)
-    await client.retry(stalled.message, [Gmp.WORMHOLE])
-    (over_wormhole,) = await world.dispatches(Gmp.WORMHOLE, "beta")
-    await world.deliver(Gmp.WORMHOLE, over_wormhole)
-    assert await world.executed(over_wormhole)
-    await world.deliver(Gmp.CCIP, over_ccip)  # it arrives after all: a receipt, and no second execution
-
-    back = await world.send(Gmp.WORMHOLE, source="beta", destination="alpha", payload=b"back", quorum=1)
-    await client.retry(back.message, [Gmp.CCIP])
-    _, over_ccip = await world.dispatches(Gmp.CCIP, "beta")
-    assert is_v2(over_ccip)
-    await world.deliver(Gmp.CCIP, over_ccip)
-    assert await world.executed(over_ccip)
-
-
-async def test_a_strangers_message_over_the_same_lane_is_no_dispatch(world: World) -> None:
-    beta, alpha = world.deployment.chain(BETA), world.deployment.chain(ALPHA)
-    router, selector = CcipContracts.of(beta).router, CcipContracts.of(alpha).selector
-    content: tuple[object, ...] = (to_bytes32(alpha.adapters["ccip"]), b"a stranger's", [], NO_TOKEN, b"")
-    asked = Call(to=router, data=CCIP_ROUTER.encode("getFee", selector, content))
-    fee = CCIP_ROUTER.decode("getFee", await world.chains[BETA].call(asked))
-    call = Call(to=router, data=CCIP_ROUTER.encode("ccipSend", selector, content), value=fee, gas=1_000_000)
-    assert (await transact(world.chains[BETA], DAPP, call)).succeeded
-    assert await world.dispatches(Gmp.CCIP, "beta") == []
 
 
 async def arrives(world: World, dispatch: Dispatch) -> None:

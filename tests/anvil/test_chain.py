@@ -11,10 +11,9 @@ from eth_utils import keccak
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import signer
 from bridge.evm.chain import EvmChain
-from bridge.evm.rpc_answers import WrongChainError
-from bridge.protocol.contracts import ROUTER, explain_revert
+from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment
-from bridge.protocol.ports import Call, CallRevertedError, InsufficientFundsError, TerminalError, TransientError
+from bridge.protocol.ports import Call, TerminalError, TransientError
 from tests.anvil.rpc import mine, rpc
 from tests.anvil.traffic import DAPP, RELAYER, transact
 from tests.builders import ALPHA
@@ -48,11 +47,6 @@ def signed(sender: LocalAccount, nonce: int, *, max_fee: int = 10**10, tip: int 
     return bytes(sender.sign_transaction(transaction).raw_transaction)
 
 
-async def test_another_chain_behind_the_url_is_refused(alpha: ChainDeployment) -> None:
-    with pytest.raises(WrongChainError, match=f"serves chain {ALPHA}, but the deployment says chain 1;"):
-        await EvmChain.connect(1, alpha.rpc_urls)
-
-
 async def test_blocks_are_linked_and_there_is_none_above_the_head(alpha: ChainDeployment, chain: EvmChain) -> None:
     mine(url_of(alpha), 3)
     head = await chain.head()
@@ -81,14 +75,6 @@ async def test_a_call_reads_the_state_of_the_block_asked_for(alpha: ChainDeploym
     assert await chain.logs(before + 1, receipt.block_number, [alpha.router], [receipt.logs[0].topics[0]]) == [
         receipt.logs[0]
     ]
-
-
-async def test_a_refused_call_carries_the_contracts_error(alpha: ChainDeployment, chain: EvmChain) -> None:
-    call = Call(to=alpha.router, data=ROUTER.encode("withdraw", DAPP.address))
-    for attempt in (chain.call(call, sender=DAPP.address), chain.estimate_gas(call, DAPP.address)):
-        with pytest.raises(CallRevertedError) as refused:
-            await attempt
-        assert explain_revert(refused.value.data).startswith("NothingToWithdraw")
 
 
 async def test_a_transaction_may_be_sent_again_before_and_after_it_is_included(
@@ -136,23 +122,9 @@ async def test_a_replacement_that_pays_too_little_may_be_sent_again_with_more(
     assert await chain.receipt(keccak(replacement)) is not None
 
 
-async def test_an_account_without_funds_can_not_send_until_somebody_pays_it(chain: EvmChain) -> None:
-    poor = signer("poor", 0)
-    assert await chain.balance(poor.address) == 0
-    with pytest.raises(InsufficientFundsError, match=r"(?i)insufficient funds"):
-        await chain.broadcast(signed(poor, 0))
-
-
 async def test_bytes_that_are_no_transaction_are_never_taken(chain: EvmChain) -> None:
     with pytest.raises(TerminalError):
         await chain.broadcast(b"\x02nonsense")
-
-
-async def test_a_reverted_transaction_has_a_receipt_that_says_so(alpha: ChainDeployment, chain: EvmChain) -> None:
-    call = Call(to=alpha.router, data=ROUTER.encode("withdraw", DAPP.address))
-    receipt = await transact(chain, DAPP, call)
-    assert not receipt.succeeded
-    assert receipt.gas_used > 21_000
 
 
 async def test_what_fell_to_a_reorg_has_no_receipt_and_no_logs(alpha: ChainDeployment, chain: EvmChain) -> None:

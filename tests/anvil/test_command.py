@@ -100,13 +100,6 @@ def test_a_sender_whose_key_is_in_a_keystore_does_with_it_all_that_a_sender_may(
     assert waybill.json("message", "cancel", sent["messageId"], "--gmps", "hyperlane", *signed)["gmps"] == ["hyperlane"]
 
 
-def test_a_message_that_was_not_sent_as_retriable_can_not_be_retried(waybill: Waybill) -> None:
-    sent = waybill.json("send", "--payload", "x", "--gmps", "axelar", "--no-retriable")
-    ended = waybill("message", "retry", sent["messageId"], "--gmps", "wormhole")
-    assert ended.code == FAILED
-    assert "NotRetriable" in ended.err
-
-
 def test_a_message_without_its_quorum_can_not_be_executed(waybill: Waybill) -> None:
     sent = waybill.json("send", "--payload", "x", "--gmps", "axelar")
     ended = waybill("message", "execute", sent["messageId"])
@@ -119,19 +112,6 @@ def test_an_id_that_does_not_exist_ends_with_unknown_id(waybill: Waybill, comman
     ended = waybill("message", command, "0x" + "ab" * 32, "--json")
     assert ended.code == UNKNOWN_ID
     assert json.loads(ended.err)["error"]["code"] == "UNKNOWN_ID"
-
-
-def test_a_wrong_chain_id_behind_a_url_is_refused_with_the_url(waybill: Waybill) -> None:
-    path = waybill.home / "deployments" / "devnet.json"
-    document = json.loads(path.read_text())
-    alpha, beta = document["chains"]
-    alpha["rpcUrls"], beta["rpcUrls"] = beta["rpcUrls"], alpha["rpcUrls"]
-    path.write_text(json.dumps(document))
-    ended = waybill("send", "--payload", "x", "--gmps", "wormhole")
-    assert ended.code == FAILED
-    assert alpha["rpcUrls"][0] in ended.err
-    assert "31337" in ended.err
-    assert "31338" in ended.err
 
 
 def test_status_names_the_chains_and_says_when_nothing_runs(waybill: Waybill) -> None:
@@ -152,13 +132,6 @@ def test_a_message_is_cancelled_by_its_sender_and_can_not_be_retried_afterwards(
     refused = waybill("message", "retry", sent["messageId"], "--gmps", "wormhole")
     assert refused.code == FAILED
     assert "Cancelled" in refused.err
-
-
-def test_a_message_can_not_be_marked_expired_before_its_time(waybill: Waybill) -> None:
-    sent = waybill.json("send", "--payload", "x", "--gmps", "axelar", "--ttl", "1000000")
-    ended = waybill("message", "expire", sent["messageId"])
-    assert ended.code == FAILED
-    assert "NotExpired" in ended.err
 
 
 def test_watching_says_what_changes_and_ends_with_pending_when_the_time_is_up(waybill: Waybill) -> None:

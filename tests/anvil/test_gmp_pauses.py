@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bridge.devnet import Devnet
-from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, account
+from bridge.devnet.accounts import ANVIL_KEYS
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.gmps import Gmp
 from tests.anvil.command import Waybill, new_home
@@ -57,31 +57,3 @@ def test_the_owner_revokes_an_adapter_and_sets_a_floor_by_commands(devnet: Devne
     (revoked,) = waybill.json("gmp", "revoke", "ccip", "--chains", "beta")["chains"]
     assert (list(revoked["transactions"]), revoked["adapter"]) == (["adapter of ccip revoked"], None)
     assert waybill("gmp", "revoke", "ccip", "--chains", "beta").code == 0
-
-
-def test_a_dry_run_needs_no_key_where_the_owner_may_do_it_and_says_whose_it_is(devnet: Devnet, tmp_path: Path) -> None:
-    waybill = Waybill(new_home(devnet, tmp_path))
-    text = (waybill.home / "deployments" / "devnet.json").read_text()
-    (waybill.home / "deployments" / "public.json").write_text(text.replace('"devnet"', '"public"'))
-    owner, heir = account(DEPLOYER_KEY).address, account(ANVIL_KEYS[8]).address
-    for words in (
-        ("gmp", "pause", "axelar"),
-        ("gmp", "resume", "axelar"),
-        ("gmp", "floor", "alpha", "beta", "3"),
-        ("gmp", "revoke", "axelar"),
-        ("role", "set", "guardian", heir),
-        ("role", "transfer", heir),
-    ):
-        shown = waybill(*words, "--network", "public", "--dry-run", "--json")
-        assert shown.code == 0, shown.err
-        assert f"beta: as the owner {owner}, since no key is given" in shown.err
-        assert all(chain["transactions"] for chain in shown.value.values()), words
-    by_stranger = waybill(
-        "gmp", "floor", "alpha", "beta", "3", "--dry-run", "--network", "public", "--key", ANVIL_KEYS[8]
-    )
-    assert (by_stranger.code, "NotRevoker" in by_stranger.err) == (1, True), by_stranger.err
-    # Whom a sender names, and who accepts, depends on the account itself.
-    for own in (("role", "set", "retrier", heir), ("role", "accept")):
-        refused = waybill(*own, "--network", "public", "--dry-run")
-        assert (refused.code, "no account to sign with" in refused.err) == (2, True), refused.err
-    assert waybill.json("status")["gmpPauses"] == [], "nothing was sent"

@@ -196,20 +196,6 @@ async def test_a_change_whose_lock_has_expired_goes_forward_once_the_lock_is_tak
     assert ends != 0
 
 
-async def test_explain_says_on_which_guard_of_the_recipient_a_message_relies(
-    two_chains: Devnet, chains: dict[int, EvmChain], tmp_path: Path
-) -> None:
-    registries = await Registries.deploy(two_chains, chains, retaker=OWNER.address)
-    sent = await registries.instruct(Gmp.AXELAR)
-    waybill = Waybill(new_home(two_chains, tmp_path))
-    ended = await asyncio.to_thread(waybill, "message", "show", f"0x{sent.id.hex()}", "--json")
-    promised = ended.value["guarantee"]
-    assert (promised["semantics"], promised["idempotencyStrategy"]) == ("AT_LEAST_ONCE", "MESSAGE_ID_PLUS_STATE_HASH")
-    ended = await asyncio.to_thread(waybill, "message", "show", f"0x{sent.id.hex()}")
-    assert "AT_LEAST_ONCE" in ended.out
-    assert "idempotencyStrategy MESSAGE_ID_PLUS_STATE_HASH" in " ".join(ended.out.split())
-
-
 @pytest.mark.parametrize("by", ["the relayer", "the command"])
 async def test_what_fails_again_and_again_is_diverged_and_reconciled_by_force_or_with_one_command(
     two_chains: Devnet, chains: dict[int, EvmChain], tmp_path: Path, by: str

@@ -234,27 +234,6 @@ def test_a_new_owner_is_layerzeros_delegate_after_its_first_deployment(
     assert not json.loads(waybill(*words, "--key", ANVIL_KEYS[8]).out)["changed"]
 
 
-def test_a_single_dvn_is_deployed_only_if_that_is_accepted(waybill: Command, played: Played, tmp_path: Path) -> None:
-    file = tmp_path / "networks" / "testnet.json"
-    waybill("network", "create", "testnet", "--chains", ",".join(NAMES))
-    document = move_to(played, file)
-    for planned in document["chains"]:
-        planned["verification"]["layerzero"]["requiredDvns"].pop()
-        planned["verification"]["hyperlane"] = "default"
-    file.write_text(json.dumps(document))
-    heads = played.heads()
-    refused = waybill("deploy", "--network", "testnet", "--json")
-    assert refused.code == 2
-    assert "sepolia.verification.layerzero: 1 DVN, after 7 blocks; name two verifiers" in refused.error["message"]
-    assert played.heads() == heads
-    assert waybill("deploy", "--network", "testnet", "--accept-single-verifier", "--json").code == 0
-    findings = {row["check"]: row for row in json.loads(waybill("doctor", "--network", "testnet", "--json").out)}
-    assert findings["hyperlane on sepolia"]["result"] == "warning"
-    assert findings["hyperlane on sepolia"]["found"] == "default: the Mailbox's default ISM, which Hyperlane may change"
-    assert findings["layerzero on sepolia"]["result"] == "warning"
-    assert findings["layerzero on sepolia"]["found"] == "1 DVN, after 7 blocks; one verifier alone"
-
-
 def test_a_ramp_of_another_version_of_ccip_is_refused_with_its_key_and_what_is_there(
     waybill: Command, played: Played, tmp_path: Path
 ) -> None:

@@ -18,7 +18,7 @@ from bridge.devnet.accounts import RELAYER_KEY, account
 from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp
 from bridge.store import Store, open_dead_letters
-from bridge.streams.settings import DeadLetterTopicSettings, Semantics
+from bridge.streams.settings import Semantics
 from tests.anvil.rpc import free_ports
 from tests.builders import BETA, block, message, observed_range
 from tests.kafka.broker import Broker
@@ -160,10 +160,3 @@ def test_without_a_dead_letter_topic_a_refused_record_halts_and_is_not_lost(brok
         publish_all(made, streams)
         assert "switched off" in streams.status().halted
         assert streams.status().waiting == 3
-
-
-def test_the_dead_letter_topics_defaults_are_the_documents() -> None:
-    usual = DeadLetterTopicSettings()
-    assert (usual.enabled, usual.include_original_headers, usual.include_stack_trace) == (True, True, False)
-    assert (usual.compression, usual.max_dlq_retries, usual.PAUSE, usual.brokers) == ("none", 3, 1.0, None)
-    assert usual.topic == "waybill.dlq"

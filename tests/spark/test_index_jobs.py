@@ -17,7 +17,7 @@ from indexer.jobs.index import check_chains
 from indexer.jobs.repair import find_violation, repair
 from indexer.model import schemas
 from indexer.model.errors import FinalityViolatedError
-from indexer.model.settings import SourceLimits, StallPolicy
+from indexer.model.settings import StallPolicy
 from indexer.pipeline.bronze import Lake
 from indexer.pipeline.reading import rows_of
 from indexer.pipeline.refresh import StoreFacts, refresh
@@ -65,16 +65,6 @@ def test_once_reads_to_the_heads_and_stops_and_again_changes_nothing(spark: Spar
     before = world.contents(*tables.metadata.sorted_tables)
     world.index_once(spark)
     assert world.contents(*tables.metadata.sorted_tables) == before
-
-
-def test_a_reorg_while_the_index_was_down_is_noticed_when_it_starts(spark: SparkSession, world: World) -> None:
-    world.tell_a_story()
-    world.index_once(spark)
-    world.alpha.rpc("evm_increaseTime", 1)
-    world.alpha.rpc("anvil_reorg", 4, [])
-    world.send(world.new_message())
-    world.index_once(spark)
-    assert world.equals_chains()
 
 
 def test_a_stalled_message_gets_one_request_from_the_running_stream_and_none_again_after_a_restart(
@@ -180,18 +170,6 @@ def test_what_is_final_reaches_the_lake_though_the_chain_stands_still(spark: Spa
         world.until(
             lambda: Lake(world.settings().folder.lake).last_block(world.alpha.chain_id) is not None, "and the lake"
         )
-
-
-def test_an_endpoint_that_hangs_does_not_hold_up_the_other_chain(spark: SparkSession, world: World) -> None:
-    with world.indexing(spark, limits=SourceLimits(rpc_timeout=20, poll_interval=0.05)):
-        world.tell_a_story()
-        world.until(world.equals_chains, "the index has caught up")
-        with world.beta.frozen():
-            sent = world.new_message()
-            world.send(sent)
-            world.until(lambda: world.places(world.alpha) == world.alpha.log_places(), "the sound chain goes on")
-        world.deliver(sent)
-        world.until(world.equals_chains, "the other one catches up")
 
 
 def test_a_chain_that_takes_back_final_blocks_is_halted_and_followed_again_after_a_repair(

@@ -14,9 +14,7 @@ from bridge.cli.dlq import _named
 from bridge.cli.output import CliError
 from bridge.dead_letters.signing import KeySealer
 from bridge.evm.endpoint_policy import EndpointPolicy
-from bridge.protocol.failures import Failure, FailureKind
 from bridge.records.dead_letters import RecordKind
-from bridge.records.outbox import TryAgain, snapshot_of
 from bridge.service.settings import Settings
 from bridge.store import open_dead_letters, open_store
 from tests.builders import ALPHA, BETA, message
@@ -51,110 +49,6 @@ def test_letter_is_shown_while_no_chain_answers(
     assert document["headers"].keys() == {f"waybill-{name}" for name in HEADERS}
     assert document["headers"]["waybill-error"] == "the gateway is gone"
     assert letter["analysis"]["wouldRetrySucceed"].startswith("not known")
-
-
-@pytest.mark.long
-def test_letter_is_shown_with_failures_and_analysis(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    write_network(tmp_path)
-    monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
-    monkeypatch.setenv("COLUMNS", "250")
-    url, sent = f"sqlite:///{tmp_path}/.waybill/devnet/bridge.db", message(payload=b"\x00\xff{not text}" * 2_000)
-
-    async def dies(service: DeadLetterService) -> str:
-        service.observe(sent)
-        (entry,) = service.claim()
-        for code in ("FirstError", "SecondError"):
-            snapshot = snapshot_of(service.store.outbox.entries(sent.id))
-            failure = Failure(
-                at=service.clock.now(),
-                kind=FailureKind.TRANSIENT,
-                code=code,
-                message=f"{code} was said",
-                delivery_snapshot=snapshot,
-            )
-            service.store.outbox.finish([TryAgain(entry.current_claim, failure, failure.at)], failure.at)
-            service.clock.time += 1
-            (entry,) = service.claim()
-        await service.mark_dead(entry, code="LastError", error="LastError was said")
-        return entry.event_id
-
-    with closing(open_store(url)) as store, closing(open_dead_letters(url)) as log:
-        event_id = asyncio.run(dies(DeadLetterService(store, log)))
-    waybill = Command(monkeypatch, capsys)
-    shown, (value,) = waybill("dlq", "show", event_id).out, json.loads(waybill("dlq", "show", event_id, "--json").out)
-    document = value["document"]
-    assert document["originalMessage"] == f"0x{sent.encode().hex()}"
-    of_the_last = {"waybill-error": "LastError was said", "waybill-error-type": "LastError"}
-    assert of_the_last.items() <= document["headers"].items()
-    entered, kept = "2023-11-14T22:13:22.000Z", "2023-12-14T22:13:22.000Z"
-    assert (document["enteredDLQAt"], document["retentionUntil"]) == (entered, kept)
-    assert (value["enteredAt"], value["retentionUntil"], value["status"]) == (entered, kept, "PENDING_REVIEW")
-    lines = [" ".join(line.replace("│", " ").split()) for line in shown.splitlines()]
-    assert {f"entered at {entered}", f"retention until {kept}", "status PENDING_REVIEW"} <= set(lines)
-    assert {f"{name} {header}" for name, header in document["headers"].items()} <= set(lines)
-    for number, (code, one) in enumerate(
-        zip(("FirstError", "SecondError", "LastError"), document["failureHistory"], strict=True), 1
-    ):
-        at = f"2023-11-14T22:13:{19 + number}.000Z"
-        assert (one["attemptNumber"], one["failedAt"], one["errorCode"]) == (number, at, code)
-        assert one["errorMessage"] == f"{code} was said"
-        assert [line["state"] for line in one["routingSlipSnapshot"]] == (["CLAIMED"] if number < 3 else [])
-        assert any(line.startswith(f"{number} {at} {code} ") and line.endswith(f"{code} was said") for line in lines)
-    answers = {
-        "permanent or transient": ("permanentOrTransient", "transient: "),
-        "systemic or isolated": ("systemicOrIsolated", "isolated: "),
-        "would retry succeed": ("wouldRetrySucceed", "not known: "),
-        "governance warranted": ("governanceWarranted", "no: "),
-    }
-    for question, (name, verdict) in answers.items():
-        assert value["analysis"][name].startswith(verdict)
-        assert f"{question} {value['analysis'][name]}" in lines
-    assert [one["kind"] for one in value["history"]] == ["ENTERED"]
-
-
-@pytest.mark.long
-def test_letter_is_shown_with_decisions_and_history(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    write_network(tmp_path)
-    monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
-    monkeypatch.setenv("COLUMNS", "250")
-    decided = {"decisionType": "REQUEUE", "decisionMaker": SEALER.address, "rationale": "the gateway is back"}
-    url = f"sqlite:///{tmp_path}/.waybill/devnet/bridge.db"
-    with closing(open_store(url)) as store, closing(open_dead_letters(url)) as log:
-        event_id = asyncio.run(DeadLetterService(store, log).die(message()))
-        log.append(happened(event_id, RecordKind.DECIDED, 1, **decided), KeySealer(SEALER))
-    capsys.readouterr()
-    waybill = Command(monkeypatch, capsys)
-    (value,) = json.loads(waybill("dlq", "show", event_id, "--json").out)
-    entry, decision = value["history"]
-    assert (entry["kind"], decision["kind"], decision["document"]) == ("ENTERED", "DECIDED", decided)
-    assert (decision["previous"], decision["signer"]) == (entry["hash"], SEALER.address)
-    shown = " ".join(waybill("dlq", "show", event_id).out.split())
-    assert f"REQUEUE by {SEALER.address}: the gateway is back" in shown
-
-
-@pytest.mark.long
-def test_closed_letter_has_no_suggestion(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    write_network(tmp_path)
-    monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
-    url = f"sqlite:///{tmp_path}/.waybill/devnet/bridge.db"
-    with closing(open_store(url)) as store, closing(open_dead_letters(url)) as log:
-        event_id = asyncio.run(DeadLetterService(store, log).die(message()))
-        waybill = Command(monkeypatch, capsys)
-        open_one = waybill("dlq", "show", event_id)
-        log.append(happened(event_id, RecordKind.RECOVERED, 1, by=event_id, block=7), KeySealer(SEALER))
-    closed = waybill("dlq", "show", event_id)
-    (value,) = json.loads(waybill("dlq", "show", event_id, "--json").out)
-    assert "alpha → beta over hyperlane" in open_one.out
-    assert "nothing: it is RECOVERED" not in open_one.out
-    assert "nothing: it is RECOVERED" in closed.out
-    assert ("RECOVERED" in open_one.out, value["status"]) == (False, "RECOVERED")
-    assert (value["next"], value["decisions"]) == ("nothing: it is RECOVERED", [])
 
 
 def test_export_keeps_every_letter_and_decision(

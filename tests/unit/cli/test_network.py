@@ -49,12 +49,6 @@ def changed(tmp_path: Path, path: tuple[str | int, ...], value: Any) -> None:
     file.write_text(json.dumps(document))
 
 
-def test_registry_has_six_mainnets_and_six_testnets(waybill: Command) -> None:
-    chains = json.loads(waybill("network", "create", "--json").out)["chains"].values()
-    for testnet in (True, False):
-        assert sum(chain["testnet"] is testnet and len(chain["gmps"]) >= 4 for chain in chains) >= 6
-
-
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 from typer._click.core import Context  # typer keeps its click to itself
 from typer.core import TyperGroup
 from typer.main import get_command
 
 from bridge.cli.app import app
-from bridge.service.settings import Settings
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
 
@@ -44,43 +42,6 @@ def test_settings_are_shown_with_origin_and_without_secrets(
     assert "hidden" not in ended.out
     assert KEY not in ended.out
     assert KEY not in waybill("doctor", "--settings").out
-
-
-def test_settings_of_tables_are_shown_with_defaults(
-    waybill: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    file, default = tmp_path / "waybill.toml", Settings()
-    monkeypatch.setenv("WAYBILL_RELIABILITY", '{"max_clock_skew": 2}')
-    file.write_text(
-        'profile = "production"\n[kafka]\ncompression = "zstd"\n[policies.QUERY]\ncap = 20\n[chains.alpha]\nbatch = 7\n'
-        '[asset_classes.stocks]\nmin_ttl = 60\nmembers.alpha = ["0x00000000000000000000000000000000000000AA"]\n'
-        '[atomicity]\nquery = "GUARANTEED"\n[reliability.ttls]\nquery = 90\n[[spend_limits]]\nsource = "alpha"\n'
-        'destination = "beta"\nwei_per_day = "1 ether"\n'
-    )
-    ended = waybill("doctor", "--settings", "--json")
-    shown = {row["setting"]: (row["value"], row["origin"]) for row in json.loads(ended.out)}
-    assert shown["kafka.compression"] == ("zstd", str(file))
-    assert shown["kafka.commit_interval"] == (default.kafka.commit_interval, "default; WAYBILL_KAFKA")
-    assert shown["sync.threshold"] == (default.sync.threshold, "default; WAYBILL_SYNC")
-    assert shown["dlq.tries"] == (3, "profile production")
-    assert shown["reliability.max_clock_skew"] == (2, "WAYBILL_RELIABILITY")
-    assert shown["reliability.lock_ttl"] == (default.reliability.lock_ttl, "default; WAYBILL_RELIABILITY")
-    assert shown["chains.alpha.batch"] == (7, str(file))
-    assert shown["asset_classes.stocks.min_ttl"] == (60, str(file))
-    assert shown["spend_limits"][0][0] | {"wei_per_day": 10**18} == shown["spend_limits"][0][0]
-    # Of what is set by kind, what holds for each is shown, not what differs.
-    assert (shown["policies.query.cap"], shown["policies.query.max_retries"]) == (
-        (20, str(file)),
-        (3, "default; WAYBILL_POLICIES"),
-    )
-    assert shown["policies.plain.cap"] == (30, "profile production")
-    assert (shown["atomicity.query"][0], shown["atomicity.ack"][0]) == ("GUARANTEED", "BEST_EFFORT")
-    assert (shown["reliability.ttls.query"], shown["reliability.ttls.ack"][0]) == ((90, str(file)), 60)
-    for name, field in Settings.model_fields.items():
-        held = [setting for setting in shown if setting.partition(".")[0] == name]
-        assert len(held) > 1 or not isinstance(field.default, BaseModel), f"{name} is a table"
-    text = "".join(waybill("doctor", "--settings").out.split())
-    assert "kafka.commit_interval" in text
 
 
 @pytest.fixture

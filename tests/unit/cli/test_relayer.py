@@ -85,28 +85,6 @@ def test_settings_file_reaches_the_deliveries(start: Start) -> None:
     assert deliveries._dead_letters._settings.tries == 4
 
 
-@pytest.mark.parametrize(
-    ("profile", "strategy", "interval", "policy"),
-    [
-        ("production", CommitStrategy.BATCH, 100, DeliveryPolicy(3, 0.1, 30, dead_letter=True)),
-        ("low-latency", CommitStrategy.MESSAGE, 1, DeliveryPolicy(5, 0.01, 1, dead_letter=True)),
-        ("high-throughput", CommitStrategy.BATCH, 1_000, DeliveryPolicy(3, 0.1, 30, dead_letter=True)),
-    ],
-)
-def test_profile_of_the_file_reaches_the_deliveries(
-    start: Start, profile: str, strategy: CommitStrategy, interval: int, policy: DeliveryPolicy
-) -> None:
-    service = start(f'profile = "{profile}"\n')
-    deliveries = service.relayer.deliveries[BETA]
-    commits, dead_letters = deliveries._commits._settings, deliveries._dead_letters._settings
-    assert deliveries._policies.operator.rows[Kind.PLAIN] == policy
-    assert (policy.jitter, policy.multiplier) == (0.1, 2)
-    assert commits.commit is strategy
-    if strategy is CommitStrategy.BATCH:
-        assert (commits.commit_interval, commits.commit_wait) == (interval, 5)
-    assert (dead_letters.tries, dead_letters.PAUSE) == (3, 1)
-
-
 def test_relayer_exits_if_the_store_rejects_commits(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

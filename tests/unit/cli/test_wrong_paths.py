@@ -163,27 +163,6 @@ def test_a_damaged_store_ends_with_one_line(
     assert str(path) in ended.error["message"]
 
 
-@pytest.mark.parametrize(
-    "command", [("status",), ("devnet", "status"), ("relayer", "run"), ("doctor", "--settings"), ("index", "verify")]
-)
-def test_a_home_that_is_a_file_is_named(
-    waybill: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
-) -> None:
-    home = tmp_path / "home"
-    home.write_text("not a folder")
-    monkeypatch.setenv("WAYBILL_HOME", str(home))
-    ended = waybill(*command, "--json")
-    assert (ended.code, ended.error["message"]) == (2, f"WAYBILL_HOME {home} is not a folder")
-
-
-@pytest.mark.usefixtures("deployed")
-def test_with_json_an_error_that_nobody_foresaw_is_json_too(waybill: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bridge.cli.workspace.Workspace.relayer_store", lambda _: 1 / 0)
-    error = waybill("lane", "list", "--json").error
-    assert (error["code"], "ZeroDivisionError" in error["message"]) == ("UNEXPECTED", True)
-    assert any("test_wrong_paths" in line for line in error["traceback"])
-
-
 def test_the_version_imports_no_command() -> None:
     program = (
         "import sys; sys.argv[1:] = ['--version']\nfrom bridge.cli import main\ntry: main()\nexcept SystemExit: pass\n"

@@ -14,7 +14,6 @@ from typing import cast
 import pytest
 from eth_abi.abi import decode, encode
 from eth_utils.abi import function_signature_to_4byte_selector
-from pydantic import SecretStr
 from sqlalchemy import create_engine, text
 
 from bridge.client import RouteRequest
@@ -28,7 +27,6 @@ from bridge.dead_letters.parameters import (
     Thresholds,
     operator_parameter,
 )
-from bridge.dead_letters.settings import AlertSettings, EmailSettings
 from bridge.dead_letters.signing import KeySealer
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.failures import Failure, FailureKind
@@ -38,7 +36,7 @@ from bridge.records.dead_letters import RecordKind
 from bridge.records.outbox import TryAgain
 from bridge.relayer.own_messages import OwnMessages
 from bridge.service.dead_letter_service import DeadLetterService as RunningService
-from bridge.service.dead_letter_service import channels, trusted_accounts, verify_letters
+from bridge.service.dead_letter_service import trusted_accounts, verify_letters
 from bridge.service.keys import open_sealer
 from bridge.service.settings import Settings
 from bridge.store.dead_letters import DeadLetterLog
@@ -357,18 +355,6 @@ async def test_without_a_contract_the_routers_owner_and_guardian_decide() -> Non
     assert await parameters.is_operator(SEALER.address)
     assert not await parameters.is_operator(OPERATOR.address)
     assert await parameters.thresholds() == Thresholds()
-
-
-def test_the_settings_name_the_channels_and_can_switch_them_off() -> None:
-    named = AlertSettings(
-        webhook="http://localhost/a",
-        slack="http://localhost/b",
-        pagerduty_key=SecretStr("routing"),
-        email=EmailSettings(host="localhost", sender="a@b", recipients=("c@d",)),
-    )
-    assert [channel.name for channel in channels(named)] == ["webhook", "slack", "pagerduty", "email"]
-    assert channels(named.model_copy(update={"enabled": False})) == []
-    assert channels(AlertSettings()) == []
 
 
 async def test_a_log_that_can_not_even_be_read_is_told_as_tampering(hook: WebhookServer, tmp_path: Path) -> None:

@@ -7,13 +7,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from eth_account import Account
-from eth_account.messages import encode_typed_data
 
 from bridge.dead_letters.analysis import Analysis, Situation, analyse
 from bridge.dead_letters.decisions import GOVERNANCE, DecisionError, Maker, decision_document, record_decision, signed
 from bridge.dead_letters.integrity import verify
-from bridge.dead_letters.signing import KeySealer, decision_typed_data
+from bridge.dead_letters.signing import KeySealer
 from bridge.protocol.failures import FailureKind
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
@@ -77,17 +75,6 @@ async def test_a_decision_of_governance_names_governance_and_the_account_that_si
     assert (record.document["decisionMaker"], record.document["decisionAccount"]) == (GOVERNANCE, OPERATOR.address)
 
 
-async def test_what_is_signed_is_typed_data_that_a_wallet_shows() -> None:
-    review = DeadLetterService()
-    document = decide(review.dead_letters, await review.die(), Decision.ABANDON)
-    typed = decision_typed_data(document)
-    assert typed["primaryType"] == "DeadLetterDecision"
-    assert (typed["domain"]["chainId"], typed["domain"]["verifyingContract"]) == PLACE
-    assert typed["message"]["rationale"] == "the recipient is retired"
-    by_wallet = Account.sign_message(encode_typed_data(full_message=typed), OPERATOR.key).signature
-    assert f"0x{by_wallet.hex().removeprefix('0x')}" == document["signature"]
-
-
 @pytest.mark.parametrize("rationale", ["", "  \n"])
 async def test_a_decision_without_a_reason_is_refused(rationale: str) -> None:
     review = DeadLetterService()
@@ -122,14 +109,6 @@ async def test_a_decision_changed_after_its_signature_is_refused(field: str, val
     assert len(review.dead_letters.records()) == 1
 
 
-async def test_a_decision_about_one_letter_decides_no_other() -> None:
-    review = DeadLetterService()
-    first, second = await review.die(message(1)), await review.die(message(2))
-    document = decide(review.dead_letters, first, Decision.ABANDON) | {"dlqEntryId": second}
-    with pytest.raises(DecisionError, match="another letter"):
-        record_decision(review.dead_letters, document, SEAL, 0)
-
-
 async def test_an_abandoned_letter_is_decided_for_good() -> None:
     review = DeadLetterService()
     event_id = await review.die()
@@ -138,13 +117,6 @@ async def test_an_abandoned_letter_is_decided_for_good() -> None:
     for again in (document, decide(review.dead_letters, event_id, Decision.REQUEUE)):
         with pytest.raises(DecisionError, match="ABANDONED"):
             record_decision(review.dead_letters, again, SEAL, 0)
-
-
-async def test_an_escalated_letter_stays_under_review() -> None:
-    review = DeadLetterService()
-    event_id = await review.die()
-    record_decision(review.dead_letters, decide(review.dead_letters, event_id, Decision.GOVERNANCE_ESCALATION), SEAL, 0)
-    assert [one.status for one in review.dead_letters.dead_letters()] == [LetterStatus.PENDING_REVIEW]
 
 
 async def test_nothing_is_decided_by_itself_however_long_a_letter_waits() -> None:
@@ -252,12 +224,6 @@ async def test_governance_is_asked_about_what_it_decided_and_about_regulatory_ac
     assert answers.suggestion == (
         "abandon or escalate, or requeue after a fix" if kind is Kind.STATE_SYNC else "escalate"
     )
-
-
-async def test_an_error_that_says_never_is_permanent() -> None:
-    answers = await failed_for_good(message())
-    assert answers.permanent.startswith("permanent")
-    assert answers.would_succeed.startswith("only after the cause is put right")
 
 
 @pytest.mark.parametrize(

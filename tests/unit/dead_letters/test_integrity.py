@@ -130,10 +130,6 @@ async def test_the_office_notes_with_a_death_that_it_has_its_letter() -> None:
     assert review.store.outbox.dead_letters() == {event_id: True}
 
 
-def letters_for_all() -> Settings:
-    return Settings.load(relayer_key="0x" + "44" * 32, policies={"plain": {"dead_letter": True, "max_retries": 0}})
-
-
 @in_virtual_time
 async def test_the_relayer_notes_with_a_death_that_no_letter_was_promised() -> None:
     world, store = World(), memory_store()

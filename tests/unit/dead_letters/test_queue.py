@@ -12,7 +12,6 @@ import structlog
 
 from bridge.dead_letters.integrity import verify
 from bridge.dead_letters.queue import DeadLetterQueue
-from bridge.dead_letters.settings import DeadLetterSettings
 from bridge.dead_letters.signing import KeySealer
 from bridge.protocol.actions import BranchState
 from bridge.protocol.addresses import from_bytes32
@@ -28,7 +27,6 @@ from bridge.store.dead_letters import DeadLetterLog
 from tests.builders import ALPHA, BETA, block, message, word
 from tests.cases import for_each_case
 from tests.support.actions import action, branch
-from tests.support.settings import tuned
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.power import Power, PowerCut, Powered, powered_store
 from tests.support.stores import memory_dead_letters, memory_store
@@ -177,21 +175,6 @@ async def test_a_letter_is_recovered_once_its_delivery_is_final_and_not_before()
     assert last is not None
     assert (last["by"], last["block"]) == (event_id, 7)
     assert len(review.dead_letters.records()) == 3
-
-
-async def test_letters_beyond_a_batch_are_looked_at_in_turn() -> None:
-    review = DeadLetterService(settings=tuned(DeadLetterSettings(), BATCH=1))
-    first, second = await review.die(), await review.die(message(2))
-    for event_id in (first, second):
-        await requeue(review, event_id)
-    entries = {entry.event_id: entry for entry in review.claim(limit=2)}
-    claim = entries[second].current_claim
-    review.store.outbox.finish([Delivered(claim, ObservedDelivery(block(7, "beta"), word("tx")))], review.clock.now())
-    review.store.outbox.confirm([second], review.clock.now())
-    for _ in range(2):
-        await review.dead_letter_queue.step()
-    found = {letter.event_id: letter.status for letter in review.dead_letters.dead_letters()}
-    assert found == {first: LetterStatus.RETRY_QUEUED, second: LetterStatus.RECOVERED}
 
 
 @in_virtual_time

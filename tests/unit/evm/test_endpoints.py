@@ -103,12 +103,6 @@ async def test_an_outage_is_reported_once_by_a_process_that_asks_in_several_plac
     assert events == ["endpoint fails", "endpoint answers again", "endpoint fails"]
 
 
-async def test_a_chain_with_one_dead_endpoint_of_two_is_usable(serve: Serve) -> None:
-    alive = await serve(balance)
-    async with await EvmChain.connect(ALPHA, [closed_port(), alive.url]) as chain:
-        assert await chain.balance(ADDRESS) == 42
-
-
 FAILURES: dict[str, Behaviour] = {
     "500": lambda *_: web.Response(status=500),
     "429": lambda *_: web.Response(status=429),
@@ -154,14 +148,6 @@ async def test_a_hanging_endpoint_is_given_up_in_time_and_asked_last_afterwards(
         for _ in range(10):
             assert await chain.balance(ADDRESS) == 42
     assert hanging.asked("eth_getBalance") == 1
-
-
-async def test_one_connection_serves_many_requests_and_is_closed_in_the_end(serve: Serve) -> None:
-    server = await serve(balance)
-    async with await EvmChain.connect(ALPHA, [server.url]) as chain:
-        for _ in range(20):
-            await chain.balance(ADDRESS)
-    assert len(server.connections) == 1
 
 
 def log(block: int, index: int, **changes: Any) -> dict[str, Any]:

@@ -7,13 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from bridge.evm.account import higher_than
 from bridge.evm.signing import SignedTransaction, UnsignedTransaction
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.ports import (
     Call,
     CallRevertedError,
-    Fees,
     FeesTooHighError,
     NotTakenError,
     Receipt,
@@ -30,17 +28,6 @@ from tests.support.simulation import RELAYER
 from tests.support.simulation.contracts import DELIVER, gmp_address
 from tests.unit.evm.sending_world import CHAIN, SETTINGS, Account, call
 from tests.virtual_time import in_virtual_time, until
-
-
-@in_virtual_time
-async def test_many_calls_are_in_flight_at_once_and_each_gets_its_own_receipt() -> None:
-    account = Account()
-    sender = account.sender()
-    async with account.looked_after(sender):
-        receipts = await asyncio.gather(*(sender.send(f"p{n}", call(n)) for n in range(40)))
-    assert len({receipt.transaction_hash for receipt in receipts}) == 40
-    assert len({receipt.block_number for receipt in receipts}) == 1
-    assert [slot.nonce for slot in account.slots] == list(range(40))
 
 
 @in_virtual_time
@@ -151,12 +138,6 @@ async def test_a_transaction_too_cheap_for_the_chain_is_replaced_by_one_that_is_
     assert slot.call == call()
 
 
-def test_a_replacement_offers_an_eighth_more_or_what_the_chain_wants() -> None:
-    assert higher_than(Fees(80, 8), Fees(10, 1)) == Fees(91, 10)
-    assert higher_than(Fees(80, 8), Fees(1000, 100)) == Fees(1000, 100)
-    assert higher_than(Fees(1, 1), Fees(1, 1)) == Fees(2, 2)
-
-
 @in_virtual_time
 async def test_no_replacement_offers_more_than_the_limit() -> None:
     account = Account()
@@ -169,17 +150,6 @@ async def test_no_replacement_offers_more_than_the_limit() -> None:
             await task
     (slot,) = account.slots
     assert max(version.fees.max_fee for version in slot.versions) <= 100
-
-
-@in_virtual_time
-async def test_the_first_transaction_offers_no_more_than_the_limit_and_its_margin_gives_way() -> None:
-    account = Account()
-    account.chain.base_fee = 60
-    sender = account.sender(settings=tuned(SETTINGS, max_fee=100))
-    async with account.looked_after(sender):
-        await sender.send("p", call())
-    (slot,) = account.slots
-    assert [version.fees.max_fee for version in slot.versions] == [100]
 
 
 @in_virtual_time

@@ -147,17 +147,6 @@ def test_what_became_of_each_call_is_told_by_the_contracts_own_last_event(
 
 
 @in_virtual_time
-async def test_when_every_call_reverts_so_does_the_transaction() -> None:
-    account = Account()
-    sender = sharing_sender(account)
-    async with account.looked_after(sender):
-        receipts = await sent(sender, REFUSED, REFUSED)
-    (slot,) = account.slots
-    assert slot.included is not None
-    assert [slot.included.succeeded, *(receipt.succeeded for receipt in receipts)] == [False] * 3
-
-
-@in_virtual_time
 async def test_after_a_crash_each_purpose_finds_the_transaction_that_it_shares() -> None:
     account = Account()
     account.chain.faults.forgets = 1  # the node took it, and lost it with the crash
@@ -176,20 +165,6 @@ async def test_after_a_crash_each_purpose_finds_the_transaction_that_it_shares()
     assert (refused.transaction_hash, refused.succeeded) == (slot.latest.hash, False)
     assert [one.nonce for one in account.slots] == [0, 1]  # p2 was asked for after the end of the first
     assert taken.succeeded
-
-
-@in_virtual_time
-async def test_a_shared_transaction_that_a_reorg_took_comes_back_with_the_same_bytes() -> None:
-    account = Account()
-    sender = sharing_sender(account)
-    async with account.looked_after(sender):
-        await sent(sender, call(0, value=0), call(1, value=0))
-        (slot,) = account.slots
-        account.chain.reorganise(3, keep=0)
-        await until(lambda: account.chain.state.nonces.get(RELAYER.address) == 1)
-        await until(lambda: account.slots[0].included is not None)
-    assert [one.transaction_keys for one in account.slots] == [("p0", "p1")]
-    assert account.slots[0].versions == slot.versions
 
 
 @in_virtual_time

@@ -59,20 +59,6 @@ async def test_bytes_that_a_node_took_while_receipts_were_waited_for_are_not_han
 
 
 @in_virtual_time
-async def test_a_transaction_that_the_node_dropped_holds_up_the_others_for_no_longer_than_a_block() -> None:
-    account = Account()
-    sender = account.sender()
-    sending = [asyncio.create_task(sender.send(f"p{n}", call(n))) for n in range(3)]
-    await until(lambda: len(account.chain.pool) == 3)
-    del account.chain.pool[next(one.hash for one in account.chain.pool.values() if one.nonce == 0)]
-    began = account.clock.now()
-    async with account.looked_after(sender):
-        assert all(receipt.succeeded for receipt in await asyncio.gather(*sending))
-    assert account.clock.now() - began < SETTINGS.rebroadcast
-    assert account.chain.broadcasts == 4
-
-
-@in_virtual_time
 async def test_a_call_that_is_given_up_while_its_batch_is_sent_disturbs_none_of_the_others() -> None:
     account = Account()
 

@@ -125,19 +125,6 @@ async def test_an_included_transaction_whose_block_falls_is_sent_again() -> None
 
 
 @in_virtual_time
-async def test_a_transaction_is_final_once_its_block_is() -> None:
-    account = Account()
-    sender = account.sender()
-    async with account.looked_after(sender):
-        receipt = await sender.send("p", call())
-        await asyncio.sleep(5)
-        assert [slot.state for slot in account.slots] == [SlotState.INCLUDED]
-        account.confirm_up_to(receipt.block_number)
-        await asyncio.sleep(2)
-        assert [slot.state for slot in account.slots] == [SlotState.FINAL]
-
-
-@in_virtual_time
 async def test_a_block_that_stood_when_it_was_asked_for_is_not_final_if_a_reorg_was_dealt_with_before_the_answer_came() -> (
     None
 ):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from bridge.evm.ttl_cache import AsyncCached, Cached, Dated
-from tests.waiting import PATIENCE, eventually
+from tests.waiting import PATIENCE
 
 
 class Clock:
@@ -52,19 +51,6 @@ def test_an_older_value_is_dated_and_one_that_is_too_old_is_not_given() -> None:
     assert cached.look(0.01) is None, "too old to be shown, and the newer one is not there"
     figure.may_end.set()
     assert cached.look() == Dated(2, 1_059), "as of when its computation began"
-
-
-def test_many_who_look_have_it_computed_once() -> None:
-    figure, clock = Figure(), Clock()
-    figure.may_end.clear()
-    cached = Cached(figure, lasts=60, clock=clock)
-    with ThreadPoolExecutor(8) as pool:
-        looking = [pool.submit(cached.look) for _ in range(8)]
-        eventually(lambda: clock.asked == 8 + 1, "all eight have looked, and one computation has begun")
-        figure.may_end.set()
-        found = [one.result() for one in looking]
-    assert figure.computed == 1
-    assert {one.value for one in found if one} == {1}
 
 
 def test_a_failure_is_raised_once_there_is_nothing_young_enough_and_is_not_repeated_at_once() -> None:

@@ -263,12 +263,6 @@ def test_another_contracts_log_with_the_same_content_is_not_the_gmps(gmp: Gmp) -
 
 
 @every_gmp
-def test_an_emitters_address_is_the_same_in_any_case(gmp: Gmp) -> None:
-    logs = [replace(one, address=one.address.lower()) for one in LOGS[gmp](Sent(envelope=own_message().encode()))]
-    assert len(adapter(gmp).dispatches(ALPHA, logs)) == 1
-
-
-@every_gmp
 def test_an_envelope_whose_stated_id_is_not_that_of_its_content_is_left_out(gmp: Gmp) -> None:
     envelope = own_message().encode()
     assert dispatches(gmp, Sent(envelope=envelope[:1] + word("another id") + envelope[33:])) == []
@@ -312,35 +306,6 @@ def test_nothing_that_a_log_holds_stops_the_adapter(gmp: Gmp, envelope: bytes, d
     logs = LOGS[gmp](Sent(envelope=own_message().encode()))
     assert adapter(gmp).dispatches(ALPHA, [replace(one, data=data) for one in logs]) == []
     assert len(adapter(gmp).dispatches(ALPHA, [replace(one, topics=one.topics[:cut]) for one in logs])) <= 1
-
-
-def test_hyperlanes_leaf_is_that_of_the_same_message() -> None:
-    first, second = (Sent(envelope=own_message(nonce=nonce).encode()) for nonce in (1, 2))
-    dispatch_one, insert_one = hyperlane_logs(first)
-    dispatch_two, insert_two = hyperlane_logs(second)
-    moved = replace(insert_two, data=insert_two.data[:-1] + b"\x08")
-    found = adapter(Gmp.HYPERLANE).dispatches(ALPHA, [moved, dispatch_one, dispatch_two, insert_one])
-    assert [one.evidence["leaf"] for one in found] == [7, 8]
-
-
-@for_each_case("text", ["", "cosmos1xyz", "0x12", "\x00"])
-def test_an_axelar_destination_that_is_no_evm_address_is_left_out(text: str) -> None:
-    (sent,) = axelar_logs(Sent(envelope=own_message().encode()))
-    data = encode(["string", "string", "bytes"], ["beta-axelar", text, own_message().encode()])
-    assert adapter(Gmp.AXELAR).dispatches(ALPHA, [replace(sent, data=data)]) == []
-
-
-def test_each_gmp_names_a_message_as_its_explorer_does() -> None:
-    envelope = own_message().encode()
-    (hyperlane,), (axelar,), (wormhole,), (layerzero,), (ccip,) = (
-        dispatches(gmp, Sent(envelope=envelope)) for gmp in GMPS
-    )
-    body = bytes.fromhex(str(hyperlane.evidence["header"])) + envelope
-    assert hyperlane.transport_id == f"0x{keccak(body).hex()}"
-    assert axelar.transport_id == f"0x{word('transaction').hex()}-3"
-    assert wormhole.transport_id == f"10001/{to_bytes32(SOURCE.adapters['wormhole']).hex()}/7"
-    assert layerzero.transport_id == f"0x{word('guid').hex()}"
-    assert ccip.transport_id == f"0x{word('ccip id').hex()}"
 
 
 NO_ADDRESS = b"\x01" + bytes(31)

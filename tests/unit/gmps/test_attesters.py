@@ -140,13 +140,6 @@ async def test_a_host_without_the_vaa_leaves_it_to_the_next_one(answer: Any) -> 
     assert await attester.attest(TO_WORMHOLE) == base64.b64decode(vaa(b"\2")["vaaBytes"])
 
 
-async def test_a_host_whose_vaa_did_not_do_is_asked_last_the_next_time() -> None:
-    web = Documents({"http://first": vaa(b"\1"), "http://second": vaa(b"\2"), "http://third": None})
-    attester = WormholeVaas(DEPLOYMENT, ("http://first", "http://second", "http://third"), web)
-    given = [(await attester.attest(TO_WORMHOLE))[6] for _ in range(4)]
-    assert given == [1, 2, 1, 2]
-
-
 async def test_a_host_whose_document_lacks_signatures_leaves_it_to_the_next_one() -> None:
     def read(document: Any) -> bytes:
         if document == "unsigned":

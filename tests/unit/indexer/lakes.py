@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable, write_deltalake
+from deltalake import write_deltalake
 
 from indexer.model.dictionary import TABLES
 from indexer.pipeline.bronze import FinalBlocks, Lake, ensure_table
@@ -35,10 +34,3 @@ def write_table(lake: Lake, name: str, rows: list[dict[str, Any]]) -> None:
     )
     ensure_table(lake.place, "gold.divergences")
     state_as_of(lake.place, AsOf(blocks=lake.state().blocks, refreshed_at=1_700_000_000))
-
-
-def repairs(lake: Lake) -> list[str]:
-    """Why something other than an append was ever committed, the newest first."""
-    table = DeltaTable(lake.folder.root, storage_options=lake.folder.options)
-    commits = [json.loads(commit.get("userMetadata") or "{}") for commit in table.history()]
-    return [commit["repair"] for commit in commits if "repair" in commit]

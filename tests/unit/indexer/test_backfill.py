@@ -26,7 +26,6 @@ from tests.waiting import PATIENCE
 
 NEW = b"\xa3" * 20
 BLOCKS = 8
-STEP = 4
 
 
 def test_a_task_reads_several_ranges_at_once_and_leaves_out_none(

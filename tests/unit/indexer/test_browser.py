@@ -17,7 +17,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import MessageFilter, MessageRecord, Position, with_diverged
 from bridge.protocol.message import Kind
 from bridge.protocol.status import Status
-from indexer.store.browser import SCANNED, IndexBrowser
+from indexer.store.browser import IndexBrowser
 from indexer.store.store import Store
 from tests.unit.indexer.world import (
     START,
@@ -98,19 +98,6 @@ def test_the_pages_of_any_choice_hold_every_wanted_message_once_and_in_order(
     )
 
 
-def test_messages_of_one_second_are_neither_left_out_nor_shown_twice(tmp_path: Path) -> None:
-    store = Store(f"sqlite:///{tmp_path / 'index.db'}")
-    alpha, beta = new_world()
-    sent = [sent_message(nonce) for nonce in range(1, 12)]
-    alpha.mine(*(routed(message) for message in sent))
-    for chain in (alpha, beta):
-        apply(store, chain)
-    store.close()
-    with IndexBrowser(f"sqlite:///{tmp_path / 'index.db'}", clock=lambda: START) as browser:
-        found = walk(browser, MessageFilter(), limit=3)
-    assert sorted(record.message_id for record in found) == sorted(message.id for message in sent)
-
-
 def test_tallies_have_each_message_of_the_time_once(browser: IndexBrowser, everything: list[MessageRecord]) -> None:
     since, until = NOW - 450, NOW - 150
     found = browser.tallies(since, until)
@@ -147,12 +134,6 @@ def test_what_a_gmp_took_in_a_retry_counts_from_then_in_tallies_and_deliveries(t
     with IndexBrowser(f"sqlite:///{tmp_path / 'index.db'}", clock=lambda: START) as browser:
         arrived = {one.gmp: one.arrived for one in browser.tallies(START, START + 1)}
     assert arrived == {None: (14,), 1: (2,), 2: (15,)}
-
-
-def test_a_choice_that_nothing_passes_looks_at_a_bounded_number_and_goes_on(browser: IndexBrowser) -> None:
-    page = browser.page(MessageFilter(kind=Kind.REPORT))
-    assert (page.messages, page.looked_at) == ((), SCANNED)
-    assert page.next is not None
 
 
 def plan_of(browser: IndexBrowser, ask: Callable[[IndexBrowser], object]) -> list[str]:
@@ -211,14 +192,6 @@ def test_no_page_sorts_or_scans_a_whole_table(browser: IndexBrowser, ask: Callab
     scanned = [step for step in on_tables if step.startswith("SCAN")]
     bounded = ("messages_seen", "messages_reported", "events_absorbed")
     assert all(any(f"USING INDEX {name}" in step for name in bounded) for step in scanned), plans
-
-
-def test_messages_whose_end_a_report_tells_are_not_looked_for_among_all_that_wait(browser: IndexBrowser) -> None:
-    for status in (Status.EXECUTED, Status.CANCELLED):
-        plan = plan_of(browser, lambda browser, status=status: browser.page(MessageFilter(status=status)))  # type: ignore[misc]
-        keys = [step for step in plan if re.search(r" messages\b", step)]
-        assert sum("INDEX messages_reported" in step for step in keys) == 1, plan
-        assert sum("INDEX messages_of_status" in step for step in keys) == 1, plan
 
 
 def test_a_transaction_on_either_chain_leads_to_its_messages(tmp_path: Path) -> None:

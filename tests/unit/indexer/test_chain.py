@@ -67,18 +67,6 @@ def test_ranges_of_any_size_and_misleading_hints_leave_out_no_block(
     assert taken == list(range(first, last + 1))
 
 
-def test_ranges_grow_back_after_a_crowded_stretch() -> None:
-    ranges = AdaptiveRanges(first_step=64)
-
-    def read(start: int, end: int) -> tuple[int, list[int]]:
-        if start < 100 and end - start + 1 > 4:
-            raise RangeTooLargeError("too large", None)
-        return end, []
-
-    list(ranges.read(0, 2_000, read))
-    assert ranges.step > 64
-
-
 @for_each_case("says_how_many", [True, False])
 @for_each_case("limit", [7, 100, 2_000])
 def test_a_limit_of_blocks_is_learned_once_and_made_use_of(limit: int, *, says_how_many: bool) -> None:
@@ -104,19 +92,6 @@ def test_a_single_block_that_is_refused_is_an_error() -> None:
 
     with pytest.raises(RangeTooLargeError):
         list(AdaptiveRanges().read(0, 10, read))
-
-
-@for_each_case("timestamps", [True, False])
-@for_each_case("max_range", [1_000_000, 7, 1])
-def test_a_long_chain_is_read_whole_whatever_ranges_its_endpoint_takes(*, timestamps: bool, max_range: int) -> None:
-    chain = chain_of(120, every=3)
-    with reader_of(Endpoint(chain, max_range=max_range, timestamps=timestamps), LIMITS) as reader:
-        position, found = follow(reader, ChainPosition.before(0))
-        assert found == truth(chain)
-        assert position.block == 120
-        rows = reader.read_final(0, 120)
-        times = {row["block_number"]: row["block_time"] for table in rows for row in table.to_pylist()}
-    assert times == {number: chain.blocks[number].time for number in range(3, 121, 3)}
 
 
 @pytest.mark.parametrize("max_range", [1_000_000, 3])
@@ -275,28 +250,6 @@ FAULTS: dict[str, Any] = {
 }
 
 
-@for_each_case("behind", [1, 20, 250])
-@for_each_case("whole", [True, False])
-def test_a_url_whose_range_queries_reach_a_node_that_lags_behind_gives_no_half_of_them(
-    behind: int, *, whole: bool
-) -> None:
-    chain = chain_of(400)
-    endpoint = Endpoint(chain, max_range=50)
-    lagging = chain_copy(chain, 400 - behind)
-    endpoint.answers_ranges = (lagging, whole)
-    position = ChainPosition.before(0)
-    with reader_of(endpoint, LIMITS) as reader:
-        for _ in range(3):
-            with suppress(RpcError):
-                position, found = follow(reader, position)
-        assert position.block in (-1, 400)
-        with suppress(RpcError):
-            assert sum(len(table) for table in reader.read_final(0, 400)) == 400
-        endpoint.answers_ranges = None
-        _, found = follow(reader, ChainPosition.before(0))
-    assert found == truth(chain)
-
-
 @pytest.mark.parametrize("most", [None, 45], ids=["whole", "cut off within a block"])
 def test_where_logs_are_dense_one_request_a_range_proves_what_it_brought(most: int | None) -> None:
     chain = SimulatedChain(ALPHA)
@@ -309,14 +262,6 @@ def test_where_logs_are_dense_one_request_a_range_proves_what_it_brought(most: i
     assert found == [number for number in range(1, 201) for _ in range(2)], "nothing twice, and nothing left out"
     refused_and_last = 7  # requests: each size that is too large, the last range's, and the chain's id
     assert len(endpoint.calls) <= 200 / 22 + 1 + refused_and_last, f"one a range: {endpoint.calls}"
-
-
-def test_what_lies_behind_a_range_proves_its_end_and_is_none_of_it() -> None:
-    endpoint = Endpoint(chain_of(400))
-    with reader_of(endpoint, LIMITS) as reader:
-        found = [row["block_number"] for table in reader.read_final(1, 250, 400) for row in table.to_pylist()]
-    assert found == list(range(1, 251))
-    assert [call for call in endpoint.calls if call != "eth_chainId"] == ["eth_getLogs"] * 2, "100 blocks, then 200"
 
 
 class CutOff(Endpoint):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-import statistics
 
 import pytest
 
 from indexer.model.settings import SourceLimits
-from indexer.sources.chain import ChainReader, PollSchedule
+from indexer.sources.chain import ChainReader
 from indexer.sources.position import ChainPosition, Header
 from tests.cases import for_each_case
 from tests.unit.indexer.endpoint import Endpoint, chain_of, reader_of, truth
@@ -18,44 +17,6 @@ from tests.unit.indexer.world import SimulatedChain, routed, sent_message
 
 def header(number: int, time: float, branch: int = 0) -> Header:
     return Header(number=number, hash=b"%d/%d" % (number, branch), parent_hash=b"", time=int(time))
-
-
-@for_each_case("block_time", [0.25, 1.0, 2.0, 12.0])
-@for_each_case("skew", [-90.0, 0.0, 90.0])
-def test_a_regular_chain_is_looked_at_once_a_block_and_soon_after_it(block_time: float, skew: float) -> None:
-    schedule, dice, now, looks, seen = PollSchedule(0.1), random.Random(7), 3.3, 0, dict[int, float]()
-    blocks = 2_000
-    while now < blocks * block_time:
-        number = int(now / block_time)
-        seen.setdefault(number, now - number * block_time)
-        looks += number > 50  # by then it knows the block time
-        now += schedule.wait_after(header(number, number * block_time + skew)) + dice.uniform(0, 0.002)
-    assert looks <= (blocks - 50) * 1.01
-    settled = [late for number, late in seen.items() if number > 200]
-    assert len(settled) > 0.9 * (blocks - 200)
-    if block_time >= 1:  # below that the whole seconds of a block's time tell too little
-        assert statistics.median(settled) < block_time / 8
-
-
-def test_where_nothing_comes_the_looks_become_rare_and_soon_again_when_something_does() -> None:
-    schedule = PollSchedule(0.1)
-    waits = [schedule.wait_after(header(5, 100)) for _ in range(60)]
-    assert waits[0] == 0.1
-    assert waits[-1] == pytest.approx(1.2)
-    assert sum(waits) < 72
-    for number, moment in enumerate((160, 161, 400, 403)):  # a chain that makes a block for each transaction
-        assert schedule.wait_after(header(6 + number, moment)) <= 1.2
-    assert schedule.wait_after(header(10, 900)) == 0.1
-    assert [schedule.wait_after(header(10, 900)) < 0.2 for _ in range(10)] == [True] * 10
-
-
-def test_a_reorg_and_a_clock_that_goes_back_leave_the_waits_within_their_bounds() -> None:
-    schedule, dice, number = PollSchedule(0.5), random.Random(3), 10
-    for step in range(500):
-        number = max(0, number + dice.randint(-3, 4))
-        wait = schedule.wait_after(header(number, dice.uniform(-1e9, 1e9), branch=step % 7))
-        assert wait >= 0.5
-        assert wait <= max(6.0, 2 * (schedule.block_time or 0))
 
 
 def read_to(reader: ChainReader, position: ChainPosition) -> tuple[ChainPosition, list[tuple[int, bytes]]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from email.utils import formatdate
 from typing import Any
 
 import httpx
@@ -13,12 +11,9 @@ from hypothesis import strategies as st
 
 from bridge.evm.endpoint_policy import EndpointPolicy, Pace
 from bridge.evm.rpc_answers import (
-    NoAccessError,
-    RateLimitedError,
     RpcError,
     StateUnavailableError,
     TransientRpcError,
-    WrongChainError,
 )
 from indexer.jobs.backfill import TaskPlan, next_commit
 from indexer.model.errors import FinalityViolatedError
@@ -26,8 +21,7 @@ from indexer.model.settings import SourceLimits
 from indexer.sources.chain import ChainReader
 from indexer.sources.position import ChainPosition
 from tests.cases import for_each_case
-from tests.unit.indexer.endpoint import Endpoint, chain_copy, chain_of, reader_of, truth
-from tests.unit.indexer.logs import ALPHA
+from tests.unit.indexer.endpoint import Endpoint, chain_copy, chain_of, reader_of
 from tests.unit.indexer.world import SimulatedChain, retried, sent_message
 
 FIRST, SECOND = "http://first", "http://second"
@@ -79,20 +73,6 @@ def forked(chain: SimulatedChain, at: int, blocks: int) -> SimulatedChain:
     return other
 
 
-def test_a_wrong_chain_behind_a_url_is_refused_and_both_ids_are_named() -> None:
-    with (
-        reader_of(Endpoint(chain_of(1), chain_id=5), LIMITS) as reader,
-        pytest.raises(WrongChainError, match=f"http://simulated serves chain 5, but the deployment says chain {ALPHA}"),
-    ):
-        reader.head()
-
-
-def test_an_endpoint_that_fails_gives_way_to_the_next() -> None:
-    chain = chain_of(5)
-    with reader_of({FIRST: Endpoint(chain, misbehave=down), SECOND: Endpoint(chain)}, LIMITS) as reader:
-        assert caught_up(reader).block == 5
-
-
 def test_an_unreachable_endpoint_is_an_error_that_names_it() -> None:
     def refuse(_method: str, _params: Any) -> httpx.Response:
         raise ConnectionRefusedError("connection refused")
@@ -103,36 +83,6 @@ def test_an_unreachable_endpoint_is_an_error_that_names_it() -> None:
         pytest.raises(RpcError, match=r"http://simulated.*connection refused"),
     ):
         reader.head()
-
-
-@pytest.mark.parametrize("second", ["another chain", "wants a key"])
-def test_a_useless_second_endpoint_is_not_kept_when_the_first_is_back(second: str) -> None:
-    chain = chain_of(5)
-    first = Endpoint(chain)
-    other = Endpoint(chain, chain_id=5) if second == "another chain" else Endpoint(chain)
-    if second == "wants a key":
-        other.misbehave = lambda _method, _params: httpx.Response(401)
-    with reader_of({FIRST: first, SECOND: other}, LIMITS) as reader:
-        reader.head()
-        first.misbehave = down
-        with pytest.raises(TransientRpcError, match=r"http://first.*503"):
-            reader.head()
-        first.misbehave = sound
-        assert reader.head().number == 5
-
-
-def test_nobody_who_wants_a_key_is_asked_again_and_again() -> None:
-    endpoint = Endpoint(chain_of(1))
-    asked: list[str] = []
-
-    def forbid(method: str, _params: Any) -> httpx.Response:
-        asked.append(method)
-        return httpx.Response(403)
-
-    endpoint.misbehave = forbid
-    with reader_of(endpoint, LIMITS) as reader, pytest.raises(NoAccessError, match="wants a key"):
-        reader.head()
-    assert len(asked) == 1
 
 
 def test_what_one_endpoint_has_pruned_another_is_asked_for_and_the_first_stays_preferred() -> None:
@@ -168,23 +118,6 @@ def test_a_backfill_does_not_go_over_to_an_endpoint_that_lags_behind() -> None:
             list(reader.read_final(0, 400))
         first.misbehave = sound
         assert sum(len(table) for table in reader.read_final(0, 400)) == 400
-
-
-def test_a_laggard_is_not_gone_over_to_however_long_it_stays_behind() -> None:
-    chain, clock = chain_of(30), Clock()
-    first, laggard = Endpoint(chain, final=10), Endpoint(chain_copy(chain, 20), final=10)
-    with reader_of({FIRST: first, SECOND: laggard}, LIMITS, clock) as reader:
-        position = caught_up(reader)
-        first.misbehave = down
-        for _ in range(3):
-            with pytest.raises(TransientRpcError, match="http://second is behind: it has no block 30 yet"):
-                reader.advance(position)
-            clock.now += 1_000
-        laggard.chain = chain  # it has caught up
-        chain.mine()
-        advance = reader.advance(position)
-    assert advance is not None
-    assert (advance.first, advance.position.block) == (31, 31)
 
 
 def test_an_endpoint_of_another_fork_halts_no_chain() -> None:
@@ -269,43 +202,6 @@ def test_where_a_node_does_not_know_the_tag_finalized_so_many_blocks_stand_for_f
     assert (final.number, final.hash) == (70, chain.blocks[70].hash)
 
 
-def test_an_endpoint_that_takes_no_batches_is_asked_one_by_one() -> None:
-    chain = chain_of(120)
-    endpoint = Endpoint(chain, max_range=20, batches=False)
-    with reader_of(endpoint, LIMITS) as reader:
-        found = [row for table in reader.read_final(0, 120) for row in table["block_number"].to_pylist()]
-        assert caught_up(reader).block == 120
-    assert found == [number for number, _ in truth(chain)]
-
-
-@pytest.mark.parametrize("retry_after", ["7", "a date"])
-def test_an_endpoint_that_says_when_to_come_back_is_left_alone_until_then(retry_after: str, waits: list[float]) -> None:
-    chain = chain_of(5)
-    endpoint = Endpoint(chain)
-    asked: list[str] = []
-    text = formatdate(time.time() + 8, usegmt=True) if retry_after == "a date" else retry_after
-
-    def slow_down(method: str, _params: Any) -> httpx.Response:
-        asked.append(method)
-        return httpx.Response(429, headers={"retry-after": text})
-
-    endpoint.misbehave = slow_down
-    url = f"http://limited-{len(text)}"  # a pace is the process's: no other test may have this URL
-    with reader_of({url: endpoint}, LIMITS) as reader, pytest.raises(RateLimitedError, match="to be left alone"):
-        reader.head()
-    assert len(asked) == 1
-    assert waits
-    assert all(5 < waited <= 8 for waited in waits), waits
-
-
-def test_while_one_endpoint_wants_to_be_left_alone_another_answers() -> None:
-    chain = chain_of(5)
-    limited = Endpoint(chain, misbehave=lambda _method, _params: httpx.Response(429, headers={"retry-after": "60"}))
-    with reader_of({"http://limited-too": limited, SECOND: Endpoint(chain)}, LIMITS) as reader:
-        assert caught_up(reader).block == 5
-    assert not limited.calls
-
-
 def test_requests_keep_the_pace_that_their_endpoint_takes_and_a_batch_is_as_many_as_it_holds() -> None:
     pace = Pace(4.0)
     assert [pace.wait_from(100.0, requests) for requests in (1, 1, 10, 1)] == [0.0, 0.25, 0.5, 3.0]
@@ -319,11 +215,6 @@ def test_a_readers_requests_to_one_url_are_paced_together(waits: list[float]) ->
             reader.head()
     # eth_chainId and the head, twice: the first does not wait, and each other comes a thousand seconds after the one before.
     assert waits == [1_000.0, 2_000.0, 3_000.0]
-
-
-def test_tasks_that_ask_at_once_share_what_an_endpoint_takes() -> None:
-    assert EndpointPolicy(requests_per_second=10.0).shared_by(4).requests_per_second == 2.5
-    assert EndpointPolicy(batch=7).shared_by(4) == EndpointPolicy(batch=7)
 
 
 @for_each_case(

@@ -110,30 +110,6 @@ def test_what_became_final_while_the_index_was_away_has_no_figure(world: World) 
     assert set(world.noted()) == {later}
 
 
-def test_an_index_that_catches_up_notes_nothing_until_it_is_at_the_head(world: World) -> None:
-    early, late = world.execute(MESSAGES[0]), world.execute(MESSAGES[1], time=START + 100)
-    world.beta.mine(time=START + 101)
-    apply(world.store, world.beta, early, early, final=early)  # final already, and read only now
-    assert world.noted() == {}
-    apply(world.store, world.beta, late, final=late)
-    assert world.noted() == {}
-    later = world.execute(MESSAGES[2], time=START + 102)
-    apply(world.store, world.beta, later, final=later)
-    assert world.noted() == {later: 102}
-
-
-def test_a_look_that_takes_several_transactions_notes_what_one_would(world: World) -> None:
-    blocks = [world.execute(sent) for sent in MESSAGES]
-    world.look(world.beta)
-    in_pieces = Store(world.url, max_rows=1)
-    for sent in MESSAGES:
-        world.execute(sent)
-    head = world.beta.head
-    apply(in_pieces, world.beta, blocks[-1] + 1, final=head - 1)
-    in_pieces.close()
-    assert world.noted() == {blocks[0]: blocks[-1]} | dict.fromkeys(range(blocks[1], head), head)
-
-
 def test_a_repair_takes_back_what_was_noted_of_blocks_that_are_final_no_more(world: World) -> None:
     kept, gone = world.execute(MESSAGES[0]), world.execute(MESSAGES[1])
     world.look(world.beta)

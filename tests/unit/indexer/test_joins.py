@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -20,7 +19,6 @@ from indexer.jobs.promotion import promote
 from indexer.jobs.repair import find_violation
 from indexer.jobs.repair import repair as jobs_repair
 from indexer.jobs.verify import last_equal
-from indexer.model import schemas
 from indexer.model.errors import RangeGapError
 from indexer.pipeline.bronze import FinalBlocks, Lake
 from indexer.store import tables
@@ -99,30 +97,6 @@ def expect_the_chains_and_nothing_else(runner: Runner) -> None:
     assert [tuple(row) for row in of_store] == naive(runner.chains)
 
 
-def orphan_and_come_back(runner: Runner) -> None:
-    """Index to the heads with three blocks that are not final, stop; they are taken back, and much becomes final."""
-    gone, moved, kept = SENT[6:9]
-    tell(runner, [created(gone), routed(gone)], [])
-    tell(runner, [created(moved), routed(moved)], [])
-    tell(runner, [created(kept), routed(kept)], [received(moved, 1), executed(moved)])
-    runner.run()
-    alpha, beta = runner.chains
-    alpha.reorganise(3, [], [created(moved), routed(moved)], [created(kept), routed(kept)])
-    beta.reorganise(3, [received(kept, 1), executed(kept)], [], [received(moved, 1), executed(moved)])
-    idle(runner, runner.backfill_blocks + 3)
-    runner.finalise(depth=2)
-
-
-def test_blocks_that_were_not_final_when_the_index_stopped_are_replaced_when_it_is_filled_from_the_lake(
-    runner: Runner,
-) -> None:
-    orphan_and_come_back(runner)
-    runner.catch_up()
-    assert runner.lake.last_block(ALPHA) == runner.final[ALPHA]
-    runner.follow()
-    expect_the_chains_and_nothing_else(runner)
-
-
 def test_a_lake_whose_chain_took_final_blocks_back_is_not_filled_further_and_can_be_repaired(runner: Runner) -> None:
     idle(runner, 3)
     runner.finalise()
@@ -151,40 +125,6 @@ def repair(runner: Runner) -> None:
                     jobs_repair(store, runner.lake, reader, violation, 1.0)
     finally:
         store.close()
-
-
-def test_a_lake_beyond_the_store_that_its_chain_took_back_is_found_and_repaired(runner: Runner) -> None:
-    """The store was put back to before what the lake has; then the chain takes that back."""
-    idle(runner, 2)
-    runner.finalise()
-    runner.run()
-    shutil.copy(runner.folder / "index.db", runner.folder / "earlier.db")
-    tell(runner, [created(SENT[6]), routed(SENT[6])], [])
-    tell(runner, [created(SENT[7]), routed(SENT[7])], [])
-    runner.finalise()
-    runner.run()
-    shutil.move(runner.folder / "earlier.db", runner.folder / "index.db")
-    runner.chains[0].reorganise(1, [], [])
-    idle(runner, 3)
-    runner.finalise()
-    assert "waybill index verify --repair" in refused(runner.catch_up)
-    repair(runner)
-    runner.run()
-    expect_the_chains_and_nothing_else(runner)
-
-
-@pytest.mark.parametrize("ahead", [0, 3, 12], ids=["behind the lake", "before its blocks fell away", "far behind"])
-def test_an_older_copy_of_the_store_goes_on_with_the_chains_history(runner: Runner, ahead: int) -> None:
-    tell(runner, [created(SENT[6]), routed(SENT[6])], [])
-    runner.run()
-    shutil.copy(runner.folder / "index.db", runner.folder / "earlier.db")
-    runner.chains[0].reorganise(1, [], [created(SENT[7]), routed(SENT[7])])
-    idle(runner, ahead)
-    runner.finalise()
-    runner.run()
-    shutil.move(runner.folder / "earlier.db", runner.folder / "index.db")
-    runner.run()
-    expect_the_chains_and_nothing_else(runner)
 
 
 def test_a_lake_of_another_history_is_neither_added_to_nor_read_from(runner: Runner) -> None:
@@ -383,10 +323,6 @@ def test_after_any_stops_reorgs_gaps_losses_and_restorations_the_index_is_what_t
 @given(data=st.data())
 def test_after_many_more_of_them_the_index_is_what_the_chains_logs_say(tmp_path: Path, data: st.DataObject) -> None:
     whatever_happens(data, tmp_path / "sweep")
-
-
-def _table(rows: list[dict[str, Any]]) -> pa.Table:
-    return pa.Table.from_pylist(rows, schema=schemas.EVENTS)
 
 
 def test_a_start_makes_the_statuses_of_another_waybill_again_and_says_how_far_it_is(runner: Runner) -> None:

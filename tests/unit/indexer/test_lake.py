@@ -66,17 +66,6 @@ def test_blocks_that_leave_a_gap_are_refused(lake: Lake) -> None:
         lake.append(chain.events(5, 5), final(chain, 5, 5))
 
 
-def test_who_opens_the_lake_reads_no_more_than_the_last_ten_commits(lake: Lake) -> None:
-    chain = chain_with_events(12)
-    for number in range(13):
-        lake.append(chain.events(number, number), final(chain, number, number))
-    commits = sorted((Path(lake.folder.root) / "_delta_log").glob("*.json"))
-    for commit in commits[:10]:
-        commit.unlink()
-    assert Lake(lake.place).events(ALPHA, 0, 12) == chain.events(0, 12)
-    assert lake.last_known(ALPHA) == (12, chain.blocks[12].hash)
-
-
 def test_last_block_of_a_chain_that_was_long_silent_is_known(lake: Lake) -> None:
     """Its hash is in none of the recent commits, which are all of another chain."""
     chain = chain_with_events(3)
@@ -149,16 +138,3 @@ def test_a_lake_that_was_deleted_is_filled_again_from_the_store(store: Store, la
     again = Lake(tmp_path / "again")
     promote(store, again, STARTS)
     assert again.events(ALPHA, 0, 99) == lake.events(ALPHA, 0, 99) == chain.events(0, 5)
-
-
-def test_a_store_that_was_rewound_adds_nothing_twice(store: Store, lake: Lake, tmp_path: Path) -> None:
-    chain = chain_with_events(6)
-    apply(store, chain, final=5)
-    promote(store, lake, STARTS)
-    rewound = Store(f"sqlite:///{tmp_path / 'rewound.db'}")
-    apply(rewound, chain, last=3, final=2)
-    assert promote(rewound, lake, STARTS) == {}
-    apply(rewound, chain, first=4, final=6)
-    assert promote(rewound, lake, STARTS) == {ALPHA: 6}
-    rewound.close()
-    assert lake.events(ALPHA, 0, 99) == chain.events(0, 6)

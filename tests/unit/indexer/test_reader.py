@@ -27,7 +27,6 @@ from tests.unit.indexer.world import (
     apply,
     cancellation_requested,
     cancelled,
-    executed,
     expired,
     new_world,
     received,
@@ -77,19 +76,6 @@ def test_an_unknown_message_is_none(index: Index) -> None:
     with index.read() as reader:
         assert reader.message(bytes(32)) is None
         assert reader.receipts(bytes(32)) == []
-
-
-def test_messages_are_listed_newest_first_by_page_and_by_status(index: Index) -> None:
-    sent = [sent_message(nonce) for nonce in range(1, 6)]
-    for one in sent:
-        index.alpha.mine(routed(one))
-    index.beta.mine(received(sent[1], 1), received(sent[1], 2, 2), executed(sent[1]), received(sent[2], 1))
-    with index.read() as reader:
-        assert [found.nonce for found in reader.messages()] == [5, 4, 3, 2, 1]
-        assert [found.nonce for found in reader.messages(limit=2)] == [5, 4]
-        assert [found.nonce for found in reader.messages(status=Status.ROUTED)] == [5, 4, 1]
-        assert [found.nonce for found in reader.messages(status=Status.EXECUTED)] == [2]
-        assert reader.counts_by_status() == {Status.ROUTED: 3, Status.EXECUTED: 1, Status.RECEIVED: 1}
 
 
 def test_an_orphan_names_the_message_that_its_transaction_created_when_it_came_back(index: Index) -> None:
@@ -143,16 +129,6 @@ def test_readers_take_the_running_indexs_idea_of_stalled(index: Index) -> None:
         found = reader.message(sent.id)
     assert found is not None
     assert (found.status, found.deadline) == (Status.STALLED, START + 50)
-
-
-def test_the_index_is_read_while_it_is_written(index: Index) -> None:
-    sent = sent_message()
-    index.alpha.mine(routed(sent))
-    with index.read() as reader, index.store.engine.begin() as writing:
-        writing.execute(update(tables.messages).values(status="EXECUTED"))
-        found = reader.message(sent.id)
-    assert found is not None
-    assert found.status is Status.ROUTED
 
 
 def test_a_store_from_a_newer_version_is_refused_by_writer_and_reader(index: Index) -> None:

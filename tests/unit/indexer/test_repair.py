@@ -25,7 +25,6 @@ from indexer.store import tables
 from indexer.store.reader import IndexReader
 from indexer.store.store import Store
 from tests.unit.indexer.endpoint import Endpoint, no_wait, reader_of
-from tests.unit.indexer.lakes import repairs
 from tests.unit.indexer.logs import ALPHA, BETA, EMITTERS
 from tests.unit.indexer.world import (
     START,
@@ -203,15 +202,6 @@ def test_a_repair_goes_back_to_the_fork_and_the_index_follows_the_chain_again(wo
     assert contents(world.store) == contents(fresh)
     fresh.close()
     assert world.divergences() == []
-
-
-def test_the_lakes_earlier_versions_and_the_commits_reason_record_a_repair(world: World) -> None:
-    with world.beta_reader() as reader:
-        violation = find_violation(reader, world.history)
-        assert violation is not None
-        repair(world.store, world.lake, reader, violation, 5.0)
-    assert len(world.lake.events(BETA, 0, 9)) == 2
-    assert repairs(world.lake) == [f"chain {BETA} took back final blocks above 1"]
 
 
 @pytest.mark.parametrize("step", ["take_back", "note_lake", "remove_above", "note_repair"])

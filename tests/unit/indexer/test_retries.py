@@ -87,15 +87,6 @@ def test_a_retry_closes_the_request_and_its_own_deadline_opens_the_next(world: W
     assert [(request.attempt, request.generation) for request in world.requests()] == [(1, 0), (2, 0)]
 
 
-def test_sequences_grow_by_one(world: World) -> None:
-    for nonce in range(1, 4):
-        world.send(sent_message(nonce))
-    world.let_pass(100)
-    world.ask()
-    first, *others = [request.sequence for request in world.requests()]
-    assert others == [first + 1, first + 2]
-
-
 def test_a_store_made_anew_goes_on_with_higher_sequences(world: World, tmp_path: Path) -> None:
     world.send(sent_message())
     world.let_pass(100)
@@ -137,13 +128,6 @@ def test_a_source_that_is_frozen_gives_no_request_because_a_retry_may_be_there_u
     assert (world.status(sent), world.ask()) == (Status.UNKNOWN, 0)
 
 
-def test_a_destination_that_is_read_but_late_gives_unknown_and_no_request(world: World) -> None:
-    sent = world.send(sent_message())
-    world.let_pass(150)
-    world.now += 31
-    assert (world.status(sent), world.ask()) == (Status.UNKNOWN, 0)
-
-
 def test_a_message_to_a_chain_that_is_not_indexed_is_unknown_and_gets_no_request(world: World) -> None:
     sent = world.send(sent_message(destination_chain=999))
     world.let_pass(100)
@@ -155,13 +139,6 @@ def test_a_message_whose_quorum_has_delivered_but_whose_recipient_failed_gets_no
     world.happens(world.beta, received(sent, 1), received(sent, 2, receipts=2), failed(sent))
     world.let_pass(1000)
     assert (world.status(sent), world.ask()) == (Status.EXECUTION_FAILED, 0)
-
-
-def test_a_message_whose_quorum_has_delivered_gets_no_request(world: World) -> None:
-    sent = world.send(sent_message(quorum=2))
-    world.happens(world.beta, received(sent, 1), received(sent, 2, receipts=2))
-    world.let_pass(1000)
-    assert (world.status(sent), world.ask()) == (Status.RECEIVED, 0)
 
 
 def test_an_executed_message_gets_no_request(world: World) -> None:

@@ -123,20 +123,6 @@ def read(
     known[side] = [block.hash for block in chain.blocks[: last + 1]]
 
 
-def test_the_same_batch_twice_changes_nothing(store: Store) -> None:
-    alpha, beta = new_world()
-    sent = sent_message()
-    alpha.mine(routed(sent))
-    beta.mine(received(sent, 1), received(sent, 2), executed(sent), absorbed(sent, 1))
-    for chain in (alpha, beta):
-        apply(store, chain)
-    everything = contents(store, *tables.metadata.sorted_tables)
-    for chain in (beta, alpha):
-        apply(store, chain)
-        apply(store, chain, first=1)
-    assert contents(store, *tables.metadata.sorted_tables) == everything
-
-
 @pytest.mark.parametrize(
     ("source", "destination", "status"),
     [
@@ -262,17 +248,6 @@ def test_an_unfunded_message_is_described_by_its_creation_and_dispatched_by_nobo
     with store.engine.connect() as connection:
         assert connection.scalars(select(tables.messages.c.status)).all() == ["UNFUNDED"]
         assert connection.execute(select(tables.orphans)).all() == []
-
-
-def test_a_chain_that_only_lost_blocks_takes_their_events_with_them(store: Store) -> None:
-    alpha, _ = new_world()
-    alpha.mine(routed(MESSAGES[0]))
-    alpha.mine(routed(MESSAGES[1]))
-    apply(store, alpha)
-    alpha.reorganise(1)
-    apply(store, alpha, first=2)
-    assert [row[0] for row in contents(store)["messages"]] == [MESSAGES[0].id]
-    assert store.positions()[ALPHA].block == 1
 
 
 def test_blocks_that_leave_a_gap_are_refused_and_change_nothing(store: Store) -> None:

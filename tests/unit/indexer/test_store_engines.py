@@ -33,11 +33,8 @@ from tests.unit.indexer.world import (
     SimulatedChain,
     apply,
     contents,
-    executed,
     forget_ended,
-    lane_pause_set,
     new_world,
-    received,
     routed,
     sent_message,
 )
@@ -164,27 +161,6 @@ def test_hundreds_of_stories_give_the_same_tables_and_answers_in_both_stores(
     pair: Pair, story: list[dict[str, Any]]
 ) -> None:
     play(pair, story)
-
-
-def test_a_story_with_everything_in_it_gives_the_same_in_both_stores(pair: Pair) -> None:
-    pair.empty()
-    alpha, beta = pair.chains
-    alpha.mine(*[routed(sent) for sent in MESSAGES])
-    beta.mine(received(MESSAGES[0], 1), received(MESSAGES[0], 2), executed(MESSAGES[0]))
-    beta.mine(executed(MESSAGES[1]), lane_pause_set(ALPHA, START + 6))
-    for chain in pair.chains:
-        chain.mine(time=START + 40)
-    for side in range(2):
-        pair.read(side)
-    pair.look_after(pruned=False)
-    pair.check_same()
-    with IndexBrowser(pair.urls[1], POLICY, clock=lambda: pair.now) as index:
-        assert [request.message_id for request in index.retry_requests()] == sorted(one.id for one in MESSAGES[2:])
-        assert {(found.kind, found.message_id) for found in index.divergences()} == {
-            ("EXECUTED_WITHOUT_QUORUM", MESSAGES[1].id)
-        }
-        deadlines = {found.deadline for found in index.messages() if found.deadline}
-        assert {type(deadline) for deadline in deadlines} == {int}
 
 
 def test_two_threads_that_write_to_postgresql_exclude_each_other(postgresql: Server) -> None:

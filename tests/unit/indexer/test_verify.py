@@ -10,17 +10,13 @@ from typing import Any
 import httpx
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sqlalchemy import delete
 
-from indexer.jobs import history
 from indexer.jobs.history import History
-from indexer.jobs.lane_totals import COLUMNS, Direction, LaneTotal, lane_totals
+from indexer.jobs.lane_totals import Direction
 from indexer.jobs.promotion import promote
 from indexer.jobs.verify import Verdict, correct, last_equal, store_checks, verify
 from indexer.jobs.watch import Watch
-from indexer.model import schemas
 from indexer.model.settings import IndexFolder, IndexSettings, SourceLimits
 from indexer.pipeline.bronze import Lake
 from indexer.store import tables
@@ -252,39 +248,3 @@ def test_the_next_check_begins_where_the_last_found_the_lanes_equal(world: World
         reader.close()
     assert verdicts(checks) == ALL_EQUAL
     assert verdicts(world.check())[BETA, "executed"] == "different"
-
-
-@settings(max_examples=12, deadline=None)
-@given(st.lists(st.lists(st.binary(min_size=32, max_size=32), max_size=6), max_size=4))
-def test_totals_of_parts_are_the_plain_sums(parts: list[list[bytes]]) -> None:
-    same = {
-        "event": "MessageExecuted",
-        "block_number": 1,
-        "source_chain": BETA,
-        "destination_chain": ALPHA,
-        "error": None,
-    }
-    schema = pa.schema([schemas.EVENTS.field(name) for name in COLUMNS])
-    tables_ = [pa.Table.from_pylist([same | {"message_id": one} for one in part], schema=schema) for part in parts]
-    ids = [int.from_bytes(one, "big") for part in parts for one in part]
-    found = lane_totals(iter(tables_)).get((Direction.EXECUTED, BETA), LaneTotal())
-    assert found.kept(Direction.EXECUTED) == LaneTotal(len(ids), sum(ids) % 2**192)
-
-
-def test_verify_never_reads_a_whole_history_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "_FIRST_PART", 2)
-    monkeypatch.setattr(history, "_ROWS_IN_A_PART", 8)
-    world.tell(40)
-    world.index()
-    read: list[int] = []
-    events = History.events
-
-    def counted(self: History, *place: Any) -> pa.Table:
-        found = events(self, *place)
-        read.append(len(found))
-        return found
-
-    monkeypatch.setattr(History, "events", counted)
-    assert verdicts(world.check()) == ALL_EQUAL
-    assert len(read) > 10
-    assert max(read) <= 2 * 8 + 4

@@ -20,7 +20,6 @@ from bridge.protocol.guarantee import (
     RECOMMENDED_TTL,
     REGULATED_ASSET_TTL,
     Atomicity,
-    ChoiceBounds,
     IdempotencyStrategy,
     OperatorPolicies,
     SenderChoice,
@@ -119,18 +118,6 @@ def test_the_recommended_ttls_are_those_of_the_document() -> None:
         "CANCELLATION": 0,
         "REPORT": 0,
     }
-
-
-def test_a_senders_choice_counts_within_the_operators_bounds() -> None:
-    bounds = ChoiceBounds(max_retries=4, least_base=0.5, longest_cap=60)
-    operator = OperatorPolicies(bounds=bounds)
-    within = policy_of(message(), operator, replace(CHOICE, max_retries=2, base=0.7, cap=9, dead_letter=False))
-    chosen = within.delivery
-    assert (chosen.max_retries, chosen.base, chosen.cap, chosen.dead_letter) == (2, 0.7, 9, False)
-    beyond = policy_of(message(), operator, replace(CHOICE, max_retries=100, base=0.01, cap=10**6)).delivery
-    assert (beyond.max_retries, beyond.base, beyond.cap) == (4, 0.5, 60)
-    off = OperatorPolicies(bounds=ChoiceBounds(enabled=False))
-    assert policy_of(message(), off, CHOICE).delivery == DEFAULT_POLICIES[Kind.PLAIN]
 
 
 def test_nobody_can_choose_a_limit_or_a_dead_letter_for_a_critical_action() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from bridge.evm.actions import OnSubject, due_steps
 from bridge.protocol.actions import ActionState, BranchState, Decision, Level, Offer, Phase, PhaseMessage
 from bridge.protocol.deployment import PARTICIPANT_EXAMPLE, Deployment
-from bridge.queries.actions import FoundAction, action_acts, action_value, by_state, change_text, findings, meaning
+from bridge.queries.actions import FoundAction, action_acts, action_value, change_text, findings, meaning
 from bridge.relayer.actions import failures_of
 from tests.cases import for_each_case
 from tests.support.actions import action, branch, participation
@@ -142,33 +142,11 @@ def test_phase_is_retried_only_while_awaited(
     assert ("retry" in [act.kind for act in acts]) is offered
 
 
-def test_actions_are_counted_by_state() -> None:
-    counted = by_state([ActionState.ABORTED, ActionState.COMMITTING, ActionState.COMMITTING])
-    assert counted == {"COMMITTING": 2, "ABORTED": 1}
-
-
 def with_example() -> Deployment:
     alpha, beta = deployment().chains
     return deployment().model_copy(
         update={"chains": (alpha, beta.model_copy(update={"examples": {PARTICIPANT_EXAMPLE: PARTICIPANTS[0]}}))}
     )
-
-
-@for_each_case(
-    "change, said",
-    [
-        (freeze(), "freeze"),
-        (b"\x01".rjust(32, b"\0") + bytes(64), "unfreeze"),
-        (
-            b"\x02".rjust(32, b"\0") + (b"\x5a" * 20).rjust(32, b"\0") + b"\x07".rjust(32, b"\0"),
-            "take 7 units from 0x5a5A5a5a5A5a5a5a5a5A5a5A5A5a5a5A5A5A5A5A",
-        ),
-        (b"\x09".rjust(32, b"\0") + bytes(64), f"0x{9:064x}{0:0128x}"),
-        (b"\x01", "0x01, which the example participant can't read"),
-    ],
-)
-def test_the_examples_changes_are_said_in_words(change: bytes, said: str) -> None:
-    assert change_text(BETA, PARTICIPANTS[0].upper().replace("X", "x"), change, with_example()) == said
 
 
 def test_unknown_changes_are_shown_as_bytes_or_calls() -> None:

@@ -24,8 +24,7 @@ from bridge.queries.messages import explanation_value
 from bridge.records.dead_letters import Decision, RecordKind
 from bridge.records.finality_records import FOLLOWED
 from bridge.records.jobs import ExecutionJob, ExecutionState, RetryJob, SyncJob, SyncState
-from bridge.records.observations import BlockRef
-from bridge.records.outbox import STUCK_AFTER, ObservedDelivery, OutboxEntry
+from bridge.records.outbox import STUCK_AFTER, OutboxEntry
 from bridge.store.dead_letters import DeadLetterLog
 from tests.builders import BETA, message, message_record, observed_range, retry_request, word
 from tests.cases import for_each_case
@@ -222,15 +221,6 @@ def test_a_dead_entry_is_said_to_be_given_up() -> None:
     assert found.gmps[0].stage is Stage.DEAD
 
 
-def test_each_stage_of_a_delivery_has_a_name_of_its_own() -> None:
-    waiting = entry(Gmp.AXELAR)
-    claimed = waiting.claimed("worker", NOW, 30)
-    failed = failing(Gmp.AXELAR, "gateway is down", until=NOW + 12)
-    made = claimed.delivered(claimed.current_claim, ObservedDelivery(BlockRef(9, bytes(32)), bytes(32)), NOW)
-    stages = [explained(one).gmps[0].stage for one in (waiting, claimed, failed, made)]
-    assert stages == [Stage.ATTESTING, Stage.DELIVERING, Stage.FAILING, Stage.DELIVERED]
-
-
 @pytest.mark.parametrize("status", [Status.EXPIRED, Status.CANCELLED, Status.ORPHANED])
 def test_an_end_stays_one_however_many_gmps_deliver_after_it(status: Status) -> None:
     index = message_record(MESSAGE, status, dispatched=frozenset(Gmp))
@@ -371,13 +361,6 @@ def test_guard_rejection_is_explained_with_its_code(code: str) -> None:
     told = explain(MESSAGE, Stored(execution=execution), receipts=BOTH, executed=False, now=NOW)
     assert told.status is Status.EXECUTION_FAILED
     assert f"that ends the relayer's tries: {code}: ExecutionReverted(…)" in told.reason
-
-
-@pytest.mark.parametrize("state", [ExecutionState.EXECUTED, ExecutionState.ENDED])
-def test_of_an_execution_that_has_ended_nothing_is_said(state: ExecutionState) -> None:
-    execution = replace(EXECUTION, state=state)
-    told = explain(MESSAGE, Stored(execution=execution), receipts=BOTH, executed=True, now=NOW)
-    assert "relayer" not in told.reason
 
 
 @pytest.mark.parametrize(("setbacks", "is_stuck"), [(1, False), (STUCK_AFTER - 1, False), (STUCK_AFTER, True)])

@@ -65,19 +65,6 @@ async def test_messages_whose_logs_a_node_left_out_are_found_within_a_minute() -
 
 
 @in_virtual_time
-async def test_a_chain_of_which_nothing_is_missing_is_not_read_again() -> None:
-    case = Observed()
-    chain = Forgetful(case.chain, answers=0)
-    case.observer = case.another(chain=chain)
-    case.world.send(ALPHA, BETA)
-    case.chain.mine(1 + CONFIRMATIONS)
-    await case.catch_up()
-    for _ in range(10):
-        await later(case, MINUTE)
-    assert chain.reads_from_the_start == 1
-
-
-@in_virtual_time
 async def test_a_message_that_a_reorg_replaced_does_not_hide_the_one_that_is_missing() -> None:
     case = Observed()
     first = case.world.send(ALPHA, BETA)

@@ -274,28 +274,6 @@ async def test_a_proof_that_its_gmp_still_makes_is_asked_for_ever_more_seldom_an
     await world.stop()
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("kind", [Kind.PLAIN, Kind.STATE_SYNC, Kind.QUERY], ids=lambda kind: kind.name)
-@in_virtual_time
-async def test_a_proof_that_never_comes_ends_with_its_message_and_leaves_no_dead_letter(kind: Kind) -> None:
-    """Its TTL alone ends it: no phase has a timeout here, and best effort or not makes no difference."""
-    world, store = World(), memory_store()
-    world.start()
-
-    class Silent(SimulatedAdapter):
-        async def attest(self, dispatch: Dispatch) -> bytes:
-            raise AttestationPendingError("not yet")
-
-    async with running(with_adapter(SimulatedRelayer(world, store), world, Silent)):
-        sent = world.send(ALPHA, BETA, ttl=300, kind=kind)
-        await until(
-            lambda: store.outbox.counts() != [] and only_entry(store, sent).state is OutboxState.DEAD, seconds=900
-        )
-    (failure,) = store.outbox.failures(only_entry(store, sent).event_id)
-    assert (failure.failure.message, failure.failure.letter) == ("MESSAGE_TTL_EXPIRED: not yet", False)
-    await world.stop()
-
-
 @in_virtual_time
 async def test_a_heartbeat_is_tried_once_and_leaves_no_dead_letter() -> None:
     world, store = World(), memory_store()
@@ -385,29 +363,6 @@ async def test_an_adapter_that_never_sees_its_own_success_does_not_send_for_ever
         sent = world.send(ALPHA, BETA)
         await until(lambda: store.outbox.counts() != [] and only_entry(store, sent).failed_tries == 1)
     assert len(store.transactions.slots_for(only_entry(store, sent).event_id)) == MOST_CALLS
-    await world.stop()
-
-
-@in_virtual_time
-async def test_a_transaction_that_reverts_counts_as_a_failed_try() -> None:
-    world, store = World(), memory_store()
-    world.start()
-    beta = world.chains[BETA]
-
-    class Careless(SimulatedAdapter):
-        async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
-            call = await super().next_call(dispatch, attestation)
-            if call is None or store.outbox.failures(f"0x{dispatch.message_id.hex()}/hyperlane/0"):
-                return call
-            return Call(to=call.to, data=call.data[:-1] + b"!", gas=call.gas)
-
-    async with running(with_adapter(SimulatedRelayer(world, store), world, Careless)):
-        sent = world.send(ALPHA, BETA)
-        await until(lambda: store.outbox.counts() != [] and only_entry(store, sent).state is OutboxState.DELIVERED)
-    (failure,) = store.outbox.failures(only_entry(store, sent).event_id)
-    assert failure.failure.code == "DeliveryRevertedError"
-    assert "0x" in failure.failure.message
-    assert beta.state.nonces[RELAYER.address] == 2
     await world.stop()
 
 

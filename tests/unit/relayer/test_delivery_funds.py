@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 
 import pytest
 
@@ -11,13 +10,11 @@ from bridge.evm.sender import Sender, SenderPool
 from bridge.evm.settings import SendingSettings
 from bridge.evm.signing import LocalSigner
 from bridge.protocol.lanes import Lane
-from bridge.protocol.message import Kind
 from bridge.protocol.ports import TransientError
 from bridge.records.figures import SlotSum
 from bridge.records.outbox import OutboxState
 from bridge.records.spending import SpendBounds
 from bridge.records.transactions import SlotState
-from bridge.relayer.settings import PhaseSettings, RelaySettings
 from tests.support.settings import tuned
 from tests.support.simulation import RELAYER, SimulatedRelayer, World
 from tests.support.simulation.world import Sent
@@ -65,24 +62,6 @@ async def test_without_funds_deliveries_wait_for_hours_and_lose_no_try() -> None
 
 
 @in_virtual_time
-async def test_while_fees_are_above_the_limit_deliveries_wait_and_lose_no_try() -> None:
-    world, store = World(block_time=10), memory_store()
-    world.start()
-    dear, signed = world.chains[BETA], partial(store.transactions.slots, BETA, RELAYER.address)
-    dear.base_fee = 500
-    relaying = RelaySettings(phase_timeouts=PhaseSettings(deliver=30.0))
-    async with running(SimulatedRelayer(world, store, sending=tuned(PATIENT, max_fee=100), relaying=relaying, poll=5)):
-        sent = [world.send(ALPHA, BETA, kind=Kind.STATE_SYNC) for _ in range(5)]
-        await asyncio.sleep(1_000)
-        assert [(entry.failed_tries, entry.last_error) for entry in store.outbox.listed()] == [(0, None)] * 5
-        assert signed() == []
-        dear.base_fee = 50
-        await until(lambda: all(is_executed(world, one) for one in sent))
-    assert {version.fees.max_fee for slot in signed() for version in slot.versions} == {100}
-    await world.stop()
-
-
-@in_virtual_time
 async def test_a_lane_that_has_cost_enough_waits_until_midnight_and_others_do_not() -> None:
     world, store = World(), memory_store()
     world.start()
@@ -115,18 +94,6 @@ def senders_of(account: Account, *signers: LocalSigner) -> list[Sender]:
 def used(account: Account) -> dict[str, int]:
     sums: list[SlotSum] = account.store.figures.slots()
     return {one.account: one.count for one in sums if one.state is SlotState.INCLUDED}
-
-
-@in_virtual_time
-async def test_several_accounts_share_what_is_to_be_sent() -> None:
-    account, other = Account(), LocalSigner.from_key("0x" + "44" * 32)
-    account.chain.fund(other.address, 10**24)
-    senders = senders_of(account, RELAYER, other)
-    async with account.looked_after(*senders):
-        pool = SenderPool(senders)
-        receipts = await asyncio.gather(*(pool.send(f"transaction_key {number}", call(number)) for number in range(10)))
-    assert all(receipt.succeeded for receipt in receipts)
-    assert used(account) == {RELAYER.address: 5, other.address: 5}
 
 
 @in_virtual_time

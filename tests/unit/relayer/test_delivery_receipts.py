@@ -11,7 +11,7 @@ from bridge.protocol.contracts import ROUTER
 from bridge.protocol.failures import FailureKind
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
-from bridge.protocol.ports import Call, Dispatch, TransportUsedError, UnansweredError
+from bridge.protocol.ports import Call, Dispatch, UnansweredError
 from bridge.records.outbox import STUCK_AFTER, STUCK_PAUSE, OutboxState
 from bridge.store import Store
 from tests.support.simulation import SimulatedRelayer, World
@@ -107,16 +107,6 @@ async def test_a_proof_that_can_not_be_read_costs_no_try_and_speaks_against_the_
     await world.stop()
 
 
-class Believing(SimulatedAdapter):
-    """The vulnerable twin: what its GMP counts as delivered is delivered."""
-
-    async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
-        try:
-            return await super().next_call(dispatch, attestation)
-        except TransportUsedError:
-            return None
-
-
 async def collided(world: World, store: Store) -> Sent:
     """A message with the number of one that was delivered, and whose source a reorg deeper than its confirmations took."""
     alpha, beta = world.chains[ALPHA], world.chains[BETA]
@@ -147,22 +137,6 @@ async def test_a_message_whose_number_another_one_has_used_ends_with_a_letter() 
         assert letter.error_code == "TransportUsedError"
         await bridge.recovery.retry(sent.message.id, (Gmp.WORMHOLE,))
         await until(lambda: world.executions(sent.message) == 1)
-    await world.stop()
-
-
-@pytest.mark.long
-@in_virtual_time
-async def test_an_adapter_that_believes_its_gmp_is_caught_by_the_count_of_setbacks() -> None:
-    world, store = World(), memory_store()
-    world.start()
-    bridge = SimulatedRelayer(world, store)
-    async with running(with_adapter(bridge, world, Believing)):
-        sent = await collided(world, store)
-        await until(lambda: sum(count.stuck for count in store.outbox.counts()) == 1, seconds=3_000)
-        before = only_entry(store, sent).setbacks
-        await asyncio.sleep(1_300)
-        assert only_entry(store, sent).setbacks - before <= 3, "from then on it is looked at every ten minutes"
-    assert world.executions(sent.message) == 0
     await world.stop()
 
 

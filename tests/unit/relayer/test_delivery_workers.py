@@ -146,19 +146,6 @@ async def test_a_worker_that_is_stopped_gives_its_entries_back_at_once() -> None
 
 
 @in_virtual_time
-async def test_an_entry_that_fails_does_not_block_those_behind_it_on_its_lane() -> None:
-    world, store = World(), memory_store()
-    world.start()
-    world.down.add(Gmp.AXELAR)
-    async with running(SimulatedRelayer(world, store)):
-        stuck = world.send(ALPHA, BETA, gmps=(Gmp.AXELAR,))
-        behind = [world.send(ALPHA, BETA) for _ in range(5)]
-        await until(lambda: all(one.created and world.executions(one.message) == 1 for one in behind))
-    assert world.executions(stuck.message) == 0
-    await world.stop()
-
-
-@in_virtual_time
 async def test_a_chain_that_is_down_at_the_start_is_waited_for() -> None:
     world, store = World(), memory_store()
     world.start()

@@ -188,20 +188,6 @@ def change(state: LaneState) -> LaneChange:
     return LaneChange(lane=LANE, state=state, reason="a drill", by="ann", at=1)
 
 
-@pytest.mark.long
-@in_virtual_time
-async def test_on_a_lane_that_is_held_nothing_is_executed_until_it_runs_again() -> None:
-    async with relayed() as case:
-        case.store.lanes.change(change(LaneState.PAUSED))
-        case.pause(paused=False)
-        await until(lambda: case.is_in(ExecutionState.BLOCKED))
-        await asyncio.sleep(500)
-        assert (case.executions, case.transactions) == (0, [])
-        assert case.awaited.outcome == "its lane is PAUSED: a drill"
-        case.store.lanes.change(change(LaneState.RUNNING))
-        await until(lambda: case.executions == 1)
-
-
 def execution(case: Case, gate: SpendGate) -> Execution:
     bridge = SimulatedRelayer(case.world, case.store)
     return Execution(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -155,12 +153,6 @@ def test_a_routing_event_of_another_contract_is_nobodys() -> None:
     assert (findings.envelopes, findings.attempts, findings.dispatches, findings.unmatched) == ({}, (), (), ())
 
 
-def test_a_routing_event_in_another_transaction_does_not_number_a_dispatch() -> None:
-    sent = message()
-    *dispatches, event = routed(sent, Gmp.HYPERLANE)
-    assert read(logs(dispatches, [event])).dispatches == ()
-
-
 @pytest.mark.parametrize("damage", ["cut", "empty", "id"])
 def test_an_envelope_that_is_not_genuine_is_left_out(damage: str) -> None:
     sent = message()
@@ -173,10 +165,3 @@ def test_an_envelope_that_is_not_genuine_is_left_out(damage: str) -> None:
         topics = (topics[0], word("another id"), topics[2])
     findings = read(logs([(address, topics, data)]))
     assert findings.envelopes == {}
-
-
-def test_addresses_are_compared_whatever_their_case() -> None:
-    sent = message()
-    lower = [replace(log, address=log.address.lower()) for log in logs(routed(sent, Gmp.HYPERLANE))]
-    findings = read(lower)
-    assert dispatched(findings) == {(sent.id, Gmp.HYPERLANE, 0)}

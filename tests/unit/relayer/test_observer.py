@@ -173,21 +173,6 @@ async def test_after_a_reorg_of_any_depth_exactly_the_messages_of_the_new_chain_
 
 
 @in_virtual_time
-async def test_an_entry_that_nobody_acted_on_falls_with_its_block() -> None:
-    world, store = World(), memory_store()
-    world.start()
-    async with running(SimulatedRelayer(world, store, relaying=NOTHING)):
-        sent = world.send(ALPHA, BETA)
-        await until(lambda: store.outbox.counts() != [])
-        orphan = sent.message
-        world.chains[ALPHA].reorganise(6, keep=0)
-        await until(lambda: store.outbox.counts() == [])
-    assert store.outbox.entries(orphan.id) == []
-    assert store.observations.attempts(orphan.id) == []
-    await world.stop()
-
-
-@in_virtual_time
 async def test_a_message_whose_transaction_comes_back_elsewhere_is_delivered_as_what_it_then_is() -> None:
     world, store = World(), memory_store()
     world.start()

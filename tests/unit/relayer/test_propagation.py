@@ -142,26 +142,6 @@ async def test_a_lag_of_299_seconds_does_nothing_and_one_of_301_brings_the_messa
 
 @pytest.mark.long
 @in_virtual_time
-async def test_the_lag_of_an_old_change_ends_as_soon_as_its_execution_is_final() -> None:
-    world, store, counting = World(), memory_store(), Counting()
-    world.start()
-    world.down.add(Gmp.HYPERLANE)
-    looks = PropagationSettings(threshold=10**6)
-    bridge = SimulatedRelayer(world, store)
-    async with running(bridge), at_work(propagation(world, store, counting, looks)):
-        sent = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
-        await until(lambda: sent.created != [] and store.jobs.newest(SyncJob, sent.message.id) is not None)
-        await asyncio.sleep(400)
-        await router_propagator(world, bridge).propagate(sent.message)
-        await until(lambda: followed(store, sent.message).seen is not None, seconds=300)
-        noted = world.clock.now()
-        await until(lambda: followed(store, sent.message).state is SyncState.APPLIED)
-        assert world.clock.now() - noted < 25, "and not a minute after that"
-    await world.stop()
-
-
-@pytest.mark.long
-@in_virtual_time
 async def test_the_gap_is_seen_by_its_heartbeat_alone() -> None:
     world, store, counting = World(), memory_store(), Counting()
     world.start()
@@ -414,20 +394,6 @@ async def resolved(world: World, store: Store, kind: Kind = Kind.STATE_SYNC) -> 
     await until(lambda: sent.created != [] and store.jobs.newest(SyncJob, sent.message.id) is not None)
     await until(lambda: followed(store, sent.message).state is SyncState.APPLIED)
     return sent.message
-
-
-@pytest.mark.long
-@in_virtual_time
-async def test_what_a_deep_reorg_of_its_destination_takes_back_is_pending_again_and_applied_once_more() -> None:
-    world, store = World(), memory_store()
-    world.start()
-    async with running(SimulatedRelayer(world, store)), at_work(propagation(world, store, Counting())):
-        message = await resolved(world, store)
-        world.chains[BETA].reorganise(40, keep=0)
-        await until(lambda: followed(store, message).state is SyncState.PENDING)
-        await until(lambda: followed(store, message).state is SyncState.APPLIED)
-    assert world.executions(message) == 1
-    await world.stop()
 
 
 @in_virtual_time

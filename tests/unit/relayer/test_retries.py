@@ -126,18 +126,6 @@ def _refuse(state: State) -> list[Emitted]:
 
 
 @in_virtual_time
-async def test_a_message_that_is_not_retriable_is_given_up_with_the_reason() -> None:
-    case = Stalled()
-    async with running(case.bridge):
-        sent = case.world.send(ALPHA, BETA, gmps=(H,), retriable=False)
-        await until(lambda: sent.created != [])
-        request = case.world.request_retry(sent.message)
-        await until(lambda: totals(case.store.jobs.counts(RetryJob)) == {RetryState.IMPOSSIBLE: 1})
-    assert job(case.store, request).outcome == "it was not routed as retriable"
-    await case.world.stop()
-
-
-@in_virtual_time
 async def test_without_the_senders_key_the_retry_waits_and_says_whose_key_is_missing() -> None:
     case = Stalled()
     for chain in (ALPHA, BETA):
@@ -258,18 +246,6 @@ async def test_a_retry_that_the_router_refuses_takes_nothing_of_what_its_message
 
 
 # --- by hand
-
-
-@in_virtual_time
-async def test_a_retry_by_hand_says_what_it_did() -> None:
-    case = Stalled()
-    async with running(case.bridge):
-        sent = case.world.send(ALPHA, BETA, gmps=(H,))
-        await until(lambda: sent.created != [])
-        retried = await case.bridge.recovery.retry(sent.message.id, (W,))
-        assert (retried.attempt, retried.gmps) == (1, frozenset({W}))
-        assert (await case.bridge.recovery.retry(sent.message.id)).attempt == 2
-    await case.world.stop()
 
 
 @in_virtual_time

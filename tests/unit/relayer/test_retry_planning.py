@@ -38,10 +38,6 @@ def order(
     )
 
 
-def test_an_untried_gmp_comes_before_one_that_is_silent() -> None:
-    assert order(usable={H, A, W}, tried={H, A}) == [W, H, A]
-
-
 def test_a_gmp_that_fails_on_the_lane_comes_last() -> None:
     assert order(usable={H, A, W}, tried={H}, failing={A}) == [W, H, A]
 
@@ -53,10 +49,6 @@ def test_a_gmp_over_which_the_message_has_died_comes_behind_those_that_failed_on
 def test_among_equals_the_index_ranks_and_one_that_it_does_not_know_comes_behind() -> None:
     assert order(usable={H, A, W, L}, ranking=(W, A, L)) == [W, A, L, H]
     assert order(usable={H, A, W}, tried={W}, failing={A}, ranking=(A, W, H)) == [H, W, A]
-
-
-def test_a_gmp_that_has_delivered_is_never_chosen() -> None:
-    assert order(usable={H, A}, received={H}, tried={H, A}) == [A]
 
 
 def test_nothing_is_left_when_all_have_delivered_or_are_not_usable() -> None:

@@ -302,25 +302,6 @@ async def test_deliveries_that_the_recipient_refuses_count_and_further_ones_wait
     await world.stop()
 
 
-@in_virtual_time
-@pytest.mark.long
-async def test_looks_at_an_execution_that_failed_get_rarer_with_each_failure() -> None:
-    world, store = dear_world(), memory_store()
-    async with running(SimulatedRelayer(world, store)):
-        sent = world.send(ALPHA, BETA, sender=STRANGER, recipient=LIAR)
-        waits = []
-        await until(lambda: sent.created != [])
-        while failures(store, sent) < 3:  # its delivery failed too
-            await toggled(world, 80)
-        for _ in range(10):
-            awaited = store.jobs.newest(ExecutionJob, sent.message.id)
-            assert awaited is not None
-            waits.append(awaited.available_at - world.clock.now())
-            await toggled(world, 80)
-        assert max(waits) > 700, "what is merely refused is looked at every 600 s"
-    await world.stop()
-
-
 async def storm(seed: int, *, messages: int = 40) -> None:
     """Random senders and recipients, honest and hostile, from one day into the next."""
     random = Random(seed)  # a seeded storm

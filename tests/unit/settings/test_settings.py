@@ -44,11 +44,6 @@ def test_arguments_override_environment_and_defaults(
     assert [key.get_secret_value() for key in settings.retry_keys] == [KEY, "0x" + "22" * 32]
 
 
-def test_gmps_may_be_given_as_values() -> None:
-    settings = Settings.load(gmps=frozenset({Gmp.HYPERLANE, Gmp.AXELAR}), paused_gmps=("axelar",))
-    assert settings.claimable == {Gmp.HYPERLANE}
-
-
 def test_unknown_gmp_names_the_variable_and_the_known() -> None:
     with pytest.raises(SettingsError, match=r"WAYBILL_GMPS.*unknown GMP 'carrier pigeon'; the GMPs are hyperlane"):
         Settings.load(gmps="hyperlane,carrier pigeon")
@@ -193,11 +188,6 @@ def test_a_variable_that_can_not_be_parsed_is_named(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("WAYBILL_POLICIES", '{"plain": ')
     with pytest.raises(SettingsError, match=r'environment: .*"policies"'):
         Settings.load()
-
-
-def test_a_missing_file_is_said(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"nowhere\.toml can't be read"):
-        Settings.load(tmp_path / "nowhere.toml")
 
 
 @for_each_case("profile", PROFILES)

@@ -50,19 +50,6 @@ def test_a_delivery_that_did_not_execute_its_message_has_that_waited_for_until_o
     )
 
 
-def test_deliveries_that_end_together_are_noted_together(store: Store) -> None:
-    entries = two_gmps(store, 1, 2, 3)
-    assert not store.outbox.finish([Delivered(entry.current_claim, DELIVERY, executed=False) for entry in entries], 110)
-    assert len(store.jobs.due(ExecutionJob, 1000, 9)) == 3
-    assert store.jobs.counts(ExecutionJob) == {LANE: {ExecutionState.WAITING: 3}}
-
-
-def test_a_message_that_its_only_delivery_executed_is_never_waited_for(store: Store) -> None:
-    (entry, _) = two_gmps(store, 1)
-    deliver(store, entry, 110, executed=True)
-    assert store.jobs.newest(ExecutionJob, message(1).id) is None
-
-
 def test_another_delivery_that_did_not_execute_it_has_it_looked_at_soon(store: Store) -> None:
     first, second = two_gmps(store, 1)
     deliver(store, first, 110, executed=False)
@@ -88,15 +75,6 @@ def test_what_had_ended_is_open_again_when_a_redelivery_did_not_execute_it(store
     again = awaited(store)
     assert (again.state, again.since, again.seen) == (ExecutionState.WAITING, 200, None)
     assert (again.was_sent, again.round) == (True, 2), "the ledger knows what its transaction came to"
-
-
-def test_those_that_wait_the_longest_are_looked_at_first(store: Store) -> None:
-    entries = two_gmps(store, 1, 2, 3)
-    by_message = {entry.dispatch.message_id: entry for entry in entries}
-    for nonce, at in ((3, 101), (1, 102), (2, 103)):
-        deliver(store, by_message[message(nonce).id], at, executed=False)
-    found = store.jobs.due(ExecutionJob, 1000, 2)
-    assert [one.message_id for one in found] == [message(3).id, message(1).id]
 
 
 def test_whoever_lost_the_lock_writes_nothing(store: Store) -> None:

@@ -99,20 +99,6 @@ def test_what_was_resolved_is_open_again_once_its_final_block_falls_on_either_ch
     assert not store.jobs.save(changed.settled(SyncState.APPLIED, "", 211), fence=1), "who looked at it before"
 
 
-def test_what_is_diverged_stays_so_when_a_block_falls(store: Store) -> None:
-    three(store)
-    store.finality_records.collect(FOLLOWED, 0)
-    for one in store.jobs.due(SyncJob, 100, 10):
-        diverged = replace(one, state=SyncState.DIVERGED, seen=BlockRef(7, word("seen")))
-        assert store.jobs.save(diverged, fence=0)
-    store.observations.rewind(BETA, block(6), 200)
-    states = {
-        one.record.destination_chain: (one.state, one.seen) for one in store.jobs.listed(SyncJob, UNRESOLVED, 100)
-    }
-    assert states[BETA] == (SyncState.DIVERGED, None)
-    assert states[BETA + 1] == (SyncState.DIVERGED, BlockRef(7, word("seen")))
-
-
 def test_what_was_reorged_away_on_its_source_is_no_part_of_the_lag(store: Store) -> None:
     three(store)
     store.finality_records.collect(FOLLOWED, 0)
@@ -137,18 +123,6 @@ def test_progress_counts_what_is_final_and_what_is_applied_and_the_oldest_gives_
     assert store.jobs.save(held.settled(SyncState.APPLIED, "", 160), fence=1)
     assert store.finality_records.progress(401)[LANE] == SyncProgress(primary_final=1, applied=1, lag_seconds=0)
     assert [one.record.lane for one in store.jobs.listed(SyncJob, UNRESOLVED, 100)] == [Lane(ALPHA, BETA + 1)]
-
-
-def test_a_lane_lags_by_its_oldest_message_that_is_not_resolved(store: Store) -> None:
-    older, newer = message(1, kind=Kind.STATE_SYNC), message(2, kind=Kind.STATE_SYNC)
-    store.observations.record(observed_range(older, now=100))
-    store.observations.record(observed_range(newer, previous=block(10), position=block(11), now=150))
-    store.finality_records.collect(FOLLOWED, 0)
-    assert store.finality_records.progress(401)[LANE].lag_seconds == 301
-    job = store.jobs.newest(SyncJob, older.id)
-    assert job is not None
-    assert store.jobs.save(job.settled(SyncState.APPLIED, "", 160), fence=job.fence)
-    assert store.finality_records.progress(401)[LANE].lag_seconds == 251
 
 
 def test_the_latest_heartbeat_of_a_lane_wins_whatever_order_they_come_in(store: Store) -> None:

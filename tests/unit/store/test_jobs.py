@@ -14,15 +14,6 @@ def only(store: Store, now: float = 100) -> RetryJob:
     return job
 
 
-def test_copied_requests_come_back_as_they_were_and_the_cursor_moves_with_them(store: Store) -> None:
-    request = retry_request(7)
-    assert store.retries.cursor() == 0
-    assert store.retries.copy([request], 7, now=50) == 1
-    assert store.retries.cursor() == 7
-    job = only(store)
-    assert (job.request, job.state, job.available_at) == (request, RetryState.OPEN, 50)
-
-
 def test_a_request_copied_twice_is_one_job(store: Store) -> None:
     store.retries.copy([retry_request(1)], 1, now=50)
     assert store.retries.copy([retry_request(9)], 9, now=60) == 0
@@ -35,14 +26,6 @@ def test_the_cursor_can_go_back_when_the_index_was_built_again(store: Store) -> 
     assert store.retries.cursor() == 0
 
 
-def test_a_job_that_is_put_off_waits(store: Store) -> None:
-    store.retries.copy([retry_request()], 1, now=50)
-    assert store.jobs.save(only(store).reschedule("no funds", 200), fence=0)
-    assert store.jobs.due(RetryJob, 199, 10) == []
-    job = only(store, 200)
-    assert (job.state, job.outcome, job.tries) == (RetryState.OPEN, "no funds", 1)
-
-
 def test_a_message_has_one_retry_at_a_time(store: Store) -> None:
     store.retries.copy([retry_request(1), retry_request(2, generation=1), retry_request(3, message(2))], 3, now=50)
     first, other_message = store.jobs.due(RetryJob, 100, 10)
@@ -50,13 +33,6 @@ def test_a_message_has_one_retry_at_a_time(store: Store) -> None:
     assert store.jobs.save(first.start(frozenset({Gmp.AXELAR})), fence=first.fence)
     second = next(job for job in store.jobs.of_message(RetryJob, message().id) if job.request.generation == 1)
     assert store.jobs.save(second.start(frozenset({Gmp.AXELAR})), fence=second.fence) is False
-
-
-def test_a_retry_under_way_is_found_again_after_a_crash(store: Store) -> None:
-    store.retries.copy([retry_request()], 1, now=50)
-    store.jobs.save(only(store).start(frozenset({Gmp.AXELAR})), fence=0)
-    job = only(store, now=50)
-    assert (job.state, job.gmps) == (RetryState.SENDING, frozenset({Gmp.AXELAR}))
 
 
 def test_of_two_that_end_the_same_job_one_is_refused(store: Store) -> None:
@@ -74,13 +50,6 @@ def test_of_two_that_end_the_same_job_one_is_refused(store: Store) -> None:
     )
     assert store.jobs.due(RetryJob, 1e9, 10) == []
     assert totals(store.jobs.counts(RetryJob)) == {RetryState.SENT: 1}
-
-
-def test_a_retry_that_ended_can_not_begin_again(store: Store) -> None:
-    store.retries.copy([retry_request()], 1, now=50)
-    ended = only(store).ended(RetryState.IMPOSSIBLE, "not retriable", 60)
-    with pytest.raises(ValueError, match="IMPOSSIBLE"):
-        ended.start(frozenset())
 
 
 # --- what budgets keep from being made

@@ -65,23 +65,6 @@ def test_a_new_entry_behind_ten_thousand_failing_ones_of_its_lane_is_given_out_w
     assert nonces(given) == [*range(1, 64), MANY + 1], "and the old ones have all other places"
 
 
-def test_while_live_traffic_waits_old_entries_have_the_places_it_leaves_and_the_longest_due_get_them(
-    store: Store,
-) -> None:
-    with_failing(store, 10)
-    observe(store, *(message(nonce) for nonce in range(11, 21)), at=NOW - 1)
-    assert nonces(claim(store, 6, 3)) == [1, 2, 3, 11, 12, 13]
-    assert nonces(claim(store, 6, 0)) == [4, 5, 6, 7, 8, 9]
-    assert nonces(claim(store, 6, 3)) == [10, 14, 15, 16, 17, 18], "places that one side does not need are the other's"
-
-
-def test_where_there_is_no_room_live_traffic_alone_gets_the_places_kept_for_it(store: Store) -> None:
-    with_failing(store, 3)
-    assert claim(store, 0, 2) == []
-    observe(store, message(4), at=NOW - 1)
-    assert nonces(claim(store, 0, 2)) == [4]
-
-
 def test_what_nobody_has_taken_for_long_is_old_too_and_what_was_tried_is_not_new_again(store: Store) -> None:
     observe(store, message(1), message(2), message(3), at=EARLY)
     observe(store, message(4), at=NOW - 1)

@@ -1,12 +1,8 @@
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import Engine, event
 
 from bridge.protocol.errors import CursorMovedError, StoreMismatchError
 from bridge.protocol.gmps import Gmp
@@ -15,7 +11,7 @@ from bridge.protocol.ports import Call, Fees
 from bridge.records.observations import ANCESTORS_KEPT, ObservedRange
 from bridge.records.outbox import Delivered, ObservedDelivery, OutboxState
 from bridge.records.transactions import Inclusion, SignedVersion, SlotRequest, SlotState
-from bridge.store import Store, open_store
+from bridge.store import Store
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 
 
@@ -45,50 +41,6 @@ def test_a_range_that_can_not_be_written_as_a_whole_is_not_written_at_all(store:
         store.observations.record(broken)
     assert store.observations.cursor(ALPHA) is None
     assert store.outbox.entries(sent.id) == []
-
-
-def test_whichever_statement_is_the_last_nothing_of_its_range_is_there(url: str) -> None:
-    sent = message()
-    with closing(open_store(url)) as store:
-        for most in itertools.count():
-            try:
-                with _at_most(most):
-                    store.observations.record(observed_range(sent))
-                break
-            except _CutOffError:
-                assert store.observations.cursor(ALPHA) is None
-                assert store.observations.message(sent.id) is None
-                assert store.observations.attempts(sent.id) == []
-                assert store.outbox.entries(sent.id) == []
-        assert most > 3, "cursor, message, attempt and entry"
-        assert len(store.outbox.entries(sent.id)) == 1
-
-
-class _CutOffError(Exception):
-    """The process ends after that statement."""
-
-
-@contextmanager
-def _at_most(statements: int) -> Iterator[None]:
-    left = iter(range(statements))
-
-    def cut(*_: object) -> None:
-        if next(left, None) is None:
-            raise _CutOffError
-
-    event.listen(Engine, "before_cursor_execute", cut)
-    try:
-        yield
-    finally:
-        event.remove(Engine, "before_cursor_execute", cut)
-
-
-def test_a_range_seen_again_adds_nothing(store: Store) -> None:
-    sent = message()
-    store.observations.record(observed_range(sent))
-    store.observations.reread(ALPHA)
-    assert store.observations.record(observed_range(sent)) == set()
-    assert len(store.outbox.entries(sent.id)) == 1
 
 
 @pytest.mark.parametrize(("short_by", "duplicates"), [(0, 0), (1, 1)])
@@ -213,29 +165,11 @@ def test_a_reorg_keeps_an_entry_that_was_claimed_and_nobody_may_claim_it_until_i
     assert back[0].fence > held[0].fence
 
 
-def test_without_a_common_ancestor_everything_falls(store: Store) -> None:
-    _two_blocks(store)
-    assert store.observations.rewind(ALPHA, None, now=200).dropped == 2
-    assert store.observations.cursor(ALPHA) is None
-
-    store.observations.record(observed_range(message(3), position=block(20, "fork")))
-    cursor = store.observations.cursor(ALPHA)
-    assert cursor is not None
-    assert (cursor.position, store.observations.ancestors(ALPHA)) == (block(20, "fork"), [])
-
-
 def test_a_rewound_cursor_goes_on_from_its_ancestor(store: Store) -> None:
     _two_blocks(store)
     store.observations.rewind(ALPHA, block(10), now=200)
     fork: ObservedRange = observed_range(message(3), previous=block(10), position=block(11, "fork"))
     assert len(store.observations.record(fork)) == 1
-
-
-def test_messages_are_listed_newest_first(store: Store) -> None:
-    _two_blocks(store)
-    assert [seen.message.nonce for seen in store.observations.messages(limit=10)] == [2, 1]
-    assert [seen.message.nonce for seen in store.observations.messages(limit=1)] == [2]
-    assert store.observations.messages(limit=10, source_chain=BETA) == []
 
 
 def test_a_store_is_bound_to_the_chain_it_was_first_used_with(store: Store) -> None:
@@ -285,19 +219,6 @@ def test_a_reorg_of_the_destination_takes_back_the_finality_of_what_was_above_th
     assert store.transactions.slot(slot_id).state is SlotState.INCLUDED
     assert (store.observations.final_height(BETA), store.observations.final_block(BETA)) == (19, block(19, "beta"))
     assert [store.observations.has_passed(BETA, block(number, "beta")) for number in (19, 21)] == [True, False]
-
-
-def test_what_is_below_the_ancestor_stays_final(store: Store) -> None:
-    _, slot_id = _delivered_in_block_20_of_beta(store)
-    assert store.observations.rewind(BETA, block(20, "beta"), now=200).unconfirmed == 0
-    assert store.outbox.unconfirmed(BETA) == {}
-    assert store.transactions.slot(slot_id).state is SlotState.FINAL
-
-
-def test_a_reorg_of_another_chain_takes_no_finality_back(store: Store) -> None:
-    _, slot_id = _delivered_in_block_20_of_beta(store)
-    assert store.observations.rewind(ALPHA, None, now=200).unconfirmed == 0
-    assert store.transactions.slot(slot_id).state is SlotState.FINAL
 
 
 def test_envelope_is_forgotten_once_nothing_needs_it(store: Store) -> None:

@@ -66,14 +66,6 @@ def test_a_claim_says_who_holds_the_entry_and_since_when(store: Store) -> None:
     assert entry.lease_until == NOW + LEASE
 
 
-def test_claims_give_at_most_the_limit_oldest_first_and_nothing_twice(store: Store) -> None:
-    first, second = claim(store, limit=2)
-    assert [first.dispatch.message_id, second.dispatch.message_id] == [message(1).id, message(2).id]
-    (third,) = claim(store, limit=2)
-    assert third.dispatch.message_id == message(3).id
-    assert claim(store, limit=2) == []
-
-
 def test_gmp_fails_on_a_lane_while_an_entry_that_failed_there_is_open(store: Store) -> None:
     (first,) = claim(store)
     assert store.outbox.failing(ALPHA, BETA) == frozenset()
@@ -83,16 +75,6 @@ def test_gmp_fails_on_a_lane_while_an_entry_that_failed_there_is_open(store: Sto
     again = next(entry for entry in claim(store, limit=3) if entry.event_id == first.event_id)
     store.outbox.finish([Delivered(again.current_claim, delivery())], NOW)
     assert store.outbox.failing(ALPHA, BETA) == frozenset()
-
-
-def test_an_entry_that_is_not_due_is_not_claimed(store: Store) -> None:
-    assert claim(store, now=99.9) == []
-
-
-def test_entries_of_other_gmps_or_destinations_are_not_claimed(store: Store) -> None:
-    assert claim(store, gmps={Gmp.AXELAR}) == []
-    assert claim(store, gmps=set()) == []
-    assert store.outbox.claim(worker="w", destination_chain=1, gmps=set(Gmp), limit=9, now=NOW, lease=LEASE) == []
 
 
 def test_a_failed_try_waits_counted_with_its_error_and_is_not_delivered(store: Store) -> None:
@@ -145,17 +127,6 @@ def test_each_failure_stays_in_the_history_in_order(store: Store) -> None:
     ]
 
 
-def test_an_entry_that_is_tried_again_and_again_stays_with_its_dispatch_and_its_history(store: Store) -> None:
-    (first,) = claim(store)
-    for number in range(1, 21):
-        entry = current(store, first)
-        assert store.outbox.finish([TryAgain(entry.current_claim, failure(), 100 - number)], NOW) == set()
-        kept = current(store, first)
-        assert (kept.state, kept.failed_tries, kept.dispatch) == (OutboxState.PENDING, number, first.dispatch)
-        assert claim(store) == [current(store, first)], "it is due the longest"
-    assert [one.number for one in store.outbox.failures(first.event_id)] == list(range(1, 21))
-
-
 def test_many_claims_end_in_one_transaction(store: Store) -> None:
     first, second, third = claim(store, limit=3)
     lost = store.outbox.finish(
@@ -171,15 +142,6 @@ def test_many_claims_end_in_one_transaction(store: Store) -> None:
     assert states == [OutboxState.DELIVERED, OutboxState.PENDING, OutboxState.DEAD]
 
 
-def test_a_lease_that_ran_out_goes_to_another_worker_and_counts_as_a_try(store: Store) -> None:
-    (entry,) = claim(store, "first")
-    taken = claim(store, "second", limit=9, now=NOW + LEASE)
-    assert entry.event_id in {one.event_id for one in taken}
-    after = current(store, entry)
-    assert (after.claimed_by, after.failed_tries) == ("second", 1)
-    assert [one.failure.kind for one in store.outbox.failures(entry.event_id)] == [FailureKind.INTERRUPTED]
-
-
 @pytest.mark.parametrize("how", ["delivered", "retry", "dead"])
 def test_a_worker_that_lost_its_lease_changes_nothing(store: Store, how: str) -> None:
     (entry,) = claim(store, "first")
@@ -193,19 +155,6 @@ def test_a_worker_that_lost_its_lease_changes_nothing(store: Store, how: str) ->
     }
     assert store.outbox.finish([outcomes[how]], NOW + LEASE) == {stale}
     assert current(store, entry) == before
-
-
-def test_the_fence_tells_two_claims_of_the_same_worker_apart(store: Store) -> None:
-    (entry,) = claim(store, "same")
-    again = next(one for one in claim(store, "same", limit=9, now=NOW + LEASE) if one.event_id == entry.event_id)
-    assert store.outbox.finish([Delivered(entry.current_claim, delivery())], NOW + LEASE) == {entry.current_claim}
-    assert store.outbox.finish([Delivered(again.current_claim, delivery())], NOW + LEASE) == set()
-
-
-def test_a_renewed_lease_is_not_taken_over(store: Store) -> None:
-    (entry,) = claim(store, "first")
-    assert store.outbox.renew([entry.current_claim], NOW + 20, LEASE) == set()
-    assert entry.event_id not in {one.event_id for one in claim(store, "second", limit=9, now=NOW + LEASE + 1)}
 
 
 def test_renewing_says_which_claims_are_lost(store: Store) -> None:
@@ -259,16 +208,6 @@ def test_deliveries_wait_for_confirmation_in_the_order_of_their_blocks(store: St
     store.outbox.repin(first.event_id, ObservedDelivery(block(10, "fork"), None))
     assert current(store, first).delivery == ObservedDelivery(block(10, "fork"), None)
     assert current(store, second).delivery == ObservedDelivery(block(7), word("tx"))
-
-
-def test_looking_changes_nothing_and_finds_by_state(store: Store) -> None:
-    (entry,) = claim(store)
-    before = store.outbox.listed(limit=9)
-    assert [one.dispatch.message_id for one in store.outbox.listed(state=OutboxState.CLAIMED)] == [message(1).id]
-    assert [one.dispatch.message_id for one in store.outbox.listed(limit=1)] == [message(3).id]
-    assert store.outbox.listed(limit=9) == before
-    assert store.outbox.entry("no such entry") is None
-    assert entry in before
 
 
 def test_counts_say_how_many_wait_fail_and_since_when(store: Store) -> None:
@@ -326,15 +265,6 @@ def test_claims_in_order_give_out_one_entry_per_ordering_key_and_the_next_after_
     assert claim_in_order(NOW + 5) == [message(2).id], "a dead one lets them go on"
 
 
-def test_a_delivery_that_is_only_promised_is_not_taken_for_confirmed_until_its_block_is_known(store: Store) -> None:
-    (entry,) = claim(store)
-    store.outbox.finish([Delivered(entry.current_claim, None)], NOW)
-    assert current(store, entry).state is OutboxState.DELIVERED
-    assert store.outbox.unconfirmed(BETA) == {}
-    store.outbox.repin(entry.event_id, delivery())
-    assert list(store.outbox.unconfirmed(BETA).values()) == [[entry.event_id]]
-
-
 def test_only_final_deliveries_are_forgotten_the_oldest_first_and_a_few_at_a_time(store: Store) -> None:
     first, second, third = claim(store, limit=3)
     store.outbox.finish([TryAgain(first.current_claim, failure(), NOW)], NOW)
@@ -368,14 +298,6 @@ def test_what_an_entry_is_about_never_changes_whatever_happens_to_it(store: Stor
     assert seen_again.dispatch.envelope == entry.dispatch.envelope
     assert identity(store.outbox.replay(entry.event_id, "by hand", NOW)) == identity(seen_again)
     assert identity(current(store, entry)) == identity(seen_again)
-
-
-def test_what_is_seen_again_is_the_entry_that_it_was_and_another_attempt_is_another_one(store: Store) -> None:
-    (first,) = store.outbox.entries(message(1).id)
-    store.observations.record(observed_range(message(1), previous=block(10), position=block(11)))
-    assert [entry.event_id for entry in store.outbox.entries(message(1).id)] == [first.event_id]
-    store.observations.record(observed_range(message(1), previous=block(11), position=block(12), number=1))
-    assert [entry.attempt_number for entry in store.outbox.entries(message(1).id)] == [0, 1]
 
 
 def test_a_message_counts_as_seen_once_until_its_last_delivery_is_forgotten(store: Store) -> None:

@@ -21,7 +21,6 @@ from bridge.records.outbox import Claim, Delivered, ObservedDelivery, OutboxEntr
 from bridge.records.transactions import SlotRequest
 from bridge.store import Store
 from bridge.store.outbox import _ENTRIES
-from bridge.store.spending import spending_on
 from bridge.store.tables import outbox
 from tests.builders import ALPHA, BETA, block, message, observed_range, retry_request, word
 from tests.postgresql import Server, running_postgresql
@@ -132,17 +131,6 @@ def test_entries_that_another_worker_is_changing_are_passed_over_without_waiting
         claimed = claim(store, "not waiting")
     assert [entry.event_id for entry in claimed] != []
     assert held not in {entry.event_id for entry in claimed}
-    store.close()
-    other.close()
-
-
-def test_accounts_of_different_chains_do_not_wait_for_each_other(postgresql: Server) -> None:
-    url = postgresql.new_url()
-    store, other = Store(url), Store(url)
-    with other._database.transaction(exclusive=spending_on(ALPHA)):
-        requests = [SlotRequest("p", Call(to="0x" + "bb" * 20, data=b"", gas=21_000))]
-        given = store.transactions.reserve(BETA, "0x" + "aa" * 20, requests, first_nonce=0, now=1.0)
-    assert [slot and slot.nonce for slot in given] == [0]
     store.close()
     other.close()
 

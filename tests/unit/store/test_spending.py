@@ -87,14 +87,6 @@ def test_what_may_be_spent_is_noted_with_the_nonce_and_what_was_used_once_that_i
     assert store.spending.lanes(10.0) == [LaneSpent(LANE, BETA, 2 * COST // 4)]
 
 
-def test_a_nonce_that_is_closed_costs_what_a_no_op_uses(store: Store) -> None:
-    one = message(1)
-    (slot,), _ = reserved(store, request(one))
-    assert slot is not None
-    assert store.transactions.sign(slot.slot_id, version("no-op", is_noop=True), replaces=None)
-    assert gwei(store, one) == same(21_000 * 2)
-
-
 BOUNDS = [
     (Bound.MESSAGE, SpendBounds(message=COST), "its message cost 0.0002 ether"),
     (Bound.SENDER, SpendBounds(sender=COST), "its sender's messages cost 0.0002 ether there today"),

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.ports import Call, Fees
-from bridge.records.outbox import Delivered, TryAgain
+from bridge.records.outbox import Delivered
 from bridge.records.transactions import (
     BatchedCall,
     CallBatch,
@@ -40,31 +39,6 @@ def signed(store: Store, transaction_key: str = "p") -> Slot:
     (slot,) = reserve(store, transaction_key)
     assert store.transactions.sign(slot.slot_id, version(transaction_key), replaces=None)
     return store.transactions.slot(slot.slot_id)
-
-
-def test_nonces_follow_each_other_from_the_first_one_and_never_come_twice(store: Store) -> None:
-    assert [slot.nonce for slot in reserve(store, "a", "b", first_nonce=7)] == [7, 8]
-    assert [slot.nonce for slot in reserve(store, "c", first_nonce=0)] == [9]
-    assert [slot.nonce for slot in reserve(store, "d", first_nonce=20)] == [20]
-
-
-def test_nonce_zero_is_followed_by_one(store: Store) -> None:
-    assert [slot.nonce for slot in reserve(store, "a")] == [0]
-    assert [slot.nonce for slot in reserve(store, "b")] == [1]
-
-
-def test_accounts_and_chains_have_nonces_of_their_own(store: Store) -> None:
-    reserve(store, "a")
-    other = store.transactions.reserve(BETA, "0x" + "cc" * 20, [SlotRequest("a", CALL)], first_nonce=0, now=1)
-    elsewhere = store.transactions.reserve(ALPHA, ACCOUNT, [SlotRequest("a", CALL)], first_nonce=0, now=1)
-    assert [slot and slot.nonce for slot in (*other, *elsewhere)] == [0, 0]
-
-
-def test_a_slot_keeps_its_call_to_the_last_wei(store: Store) -> None:
-    (slot,) = reserve(store, "a")
-    assert store.transactions.slot(slot.slot_id) == slot
-    assert slot.call == CALL
-    assert slot.state is SlotState.RESERVED
 
 
 def test_a_purpose_that_is_under_way_gets_no_second_slot(store: Store) -> None:
@@ -168,30 +142,6 @@ def test_purposes_that_share_a_slot_each_find_it_and_get_no_other(store: Store) 
     assert reserve(store, "b", "c", "a") == [shared, store.transactions.slots_for("c")[0], shared]
 
 
-def test_of_those_that_would_share_a_slot_one_whose_claim_is_lost_is_left_out(store: Store) -> None:
-    store.observations.record(observed_range(message(1), message(2)))
-    held = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=9, now=200, lease=10)
-    requests = [SlotRequest(entry.event_id, CALL, entry.current_claim) for entry in held]
-    store.outbox.claim(worker="thief", destination_chain=BETA, gmps=set(Gmp), limit=1, now=300, lease=10)
-    store.outbox.finish(
-        [TryAgain(held[1].current_claim, Failure(at=1, kind=FailureKind.UNKNOWN, code="", message=""), 0)], 1
-    )
-    fresh = SlotRequest("fresh", CALL)
-    given = store.transactions.reserve(
-        BETA, ACCOUNT, [requests[0], fresh, requests[1]], first_nonce=0, now=1, pack=all_in_one
-    )
-    assert (given[0], given[2]) == (None, None)
-    assert given[1] is not None
-    assert given[1].transaction_keys == ("fresh",)
-
-
-def test_signed_bytes_are_kept_before_anything_else_happens(store: Store) -> None:
-    slot = signed(store)
-    assert slot.state is SlotState.SIGNED
-    assert slot.latest == version("p")
-    assert slot.broadcast_at is None
-
-
 def test_first_versions_of_many_slots_are_kept_at_once_but_not_over_others(store: Store) -> None:
     first, second = reserve(store, "a", "b")
     store.transactions.sign(first.slot_id, version("no-op", is_noop=True), replaces=None)
@@ -243,23 +193,6 @@ def test_a_block_may_be_known_to_include_what_nodes_took_before_that_is_noted(st
     store.transactions.broadcast([slot.slot_id], 2.0)
     included = store.transactions.slot(slot.slot_id)
     assert (included.state, included.broadcast_at) == (SlotState.INCLUDED, 2.0)
-
-
-def test_included_slots_come_by_block_lowest_first(store: Store) -> None:
-    low, high, also_low = (signed(store, name) for name in ("low", "high", "also low"))
-    blocks = {low.slot_id: block(5), high.slot_id: block(6), also_low.slot_id: block(5)}
-    store.transactions.include([(key, Inclusion(word("p"), at, succeeded=True)) for key, at in blocks.items()])
-    found = list(store.transactions.included_slots(BETA, ACCOUNT).items())
-    assert found == [(block(5), [low.slot_id, also_low.slot_id]), (block(6), [high.slot_id])]
-
-
-def test_an_orphaned_inclusion_is_on_its_way_again_with_the_same_bytes(store: Store) -> None:
-    slot = signed(store)
-    store.transactions.broadcast([slot.slot_id], 2.0)
-    store.transactions.include([(slot.slot_id, Inclusion(word("p"), block(5), succeeded=True))])
-    store.transactions.orphan(slot.slot_id)
-    (reopened,) = store.transactions.open_slots(BETA, ACCOUNT)
-    assert (reopened.state, reopened.included, reopened.latest) == (SlotState.BROADCAST, None, version("p"))
 
 
 def test_a_nonce_taken_elsewhere_is_closed_and_can_be_filled_when_it_falls_free(store: Store) -> None:

@@ -176,15 +176,6 @@ def test_what_nobody_signed_who_may_decide_changes_nothing(browser: Browser) -> 
     assert browser.status() is LetterStatus.PENDING_REVIEW
 
 
-def test_an_escalation_names_the_message_that_carries_it(browser: Browser) -> None:
-    form = browser.signed(Decision.GOVERNANCE_ESCALATION)
-    _, asked = browser.post(browser.form(Decision.GOVERNANCE_ESCALATION))
-    assert asked["notice"]["source"] == ALPHA
-    assert asked["notice"]["gmps"] == ["hyperlane"]
-    code, said = browser.post({name: value for name, value in form.items() if name != "notice"})
-    assert (code, "needs the id of the message" in said["error"]["message"]) == (422, True)
-
-
 def test_other_sites_long_requests_and_a_read_only_explorer_get_nowhere(browser: Browser, tmp_path: Path) -> None:
     form = browser.form(Decision.ABANDON)
     assert browser.client.post(PLACE, json=form, headers={"origin": "https://evil.example"}).status_code == 403
@@ -229,20 +220,6 @@ def test_a_public_explorer_shows_that_there_is_a_letter_and_operators_what_is_in
     for one in (public, closed):
         one.store.close()
         one.log.close()
-
-
-def test_letters_are_listed_by_state_and_those_unknown_are_told(browser: Browser) -> None:
-    body = browser.client.get("/dead-letters").text
-    assert f'href="/dead-letters/{browser.event_id}"' in body
-    assert browser.event_id not in browser.client.get("/dead-letters?status=ABANDONED").text
-    assert browser.client.get("/dead-letters?status=nice").status_code == 400
-    assert browser.client.get("/dead-letters/0x12/axelar/0").status_code == 404
-    shown = browser.client.get(f"/dead-letters/{browser.event_id}").text
-    for verb in ("requeue", "retry", "abandon", "escalate"):
-        assert f"waybill dlq decide {browser.event_id} {verb}" in shown
-    assert "Before you decide" in shown
-    message_id = browser.event_id.partition("/")[0]
-    assert "its dead letter" in browser.client.get(f"/message/{message_id}").text
 
 
 def test_what_is_signed_names_chain_and_contract_and_holds_on_no_other_network(browser: Browser) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from html import unescape
 from threading import Event
@@ -11,14 +10,11 @@ from threading import Event
 from pydantic import SecretStr
 
 from bridge.protocol.errors import StoreError
-from bridge.protocol.indexed import ChainRecord, DivergenceRecord, Payment
-from bridge.protocol.numbers import count, duration, percent
+from bridge.protocol.indexed import DivergenceRecord
 from bridge.protocol.ports import TransientError
 from bridge.store import open_dead_letters
 from bridge.web import create_app
-from bridge.web.costs import Payments
 from bridge.web.messages import headline
-from bridge.web.timeline import Transaction
 from indexer.store.browser import IndexBrowser
 from tests.unit.dead_letters.world import DeadLetterService
 from tests.unit.indexer.logs import ALPHA, BETA
@@ -98,23 +94,6 @@ def test_message_shows_stages_gmps_reason_and_next_step(world: World) -> None:
     assert f'data-copy="0x{sent.id.hex()}"' in body
     assert "data-message=" in body
     assert '<meta property="og:description" content="stalled: alpha → beta.' in body
-
-
-def test_message_page_shows_what_its_transactions_cost(world: World) -> None:
-    sent = sent_message(1, quorum=1)
-    world.alpha.mine(routed(sent), time=START)
-    world.beta.mine(received(sent, 1), executed(sent), time=START + 20)
-    world.index()
-
-    def payments(wanted: Sequence[Transaction]) -> Payments:
-        known = [one for one in wanted if one.chain_id == ALPHA]
-        paid = Payment(payer="0x" + "ab" * 20, gas=40_000, gas_paid=8 * 10**14, value=3 * 10**15)
-        return dict.fromkeys(known, paid)
-
-    shown = text_of(world.explorer(payments=payments).get(page(sent)).text)
-    assert "0.0008 ETH 0.003 ETH" in shown
-    assert "Total alpha 1 transaction 0.0008 ETH 0.003 ETH" in shown
-    assert "the chain does not say" in shown, "beta has not answered"
 
 
 def test_message_page_names_a_refusal_without_solidity(world: World) -> None:
@@ -273,22 +252,6 @@ def test_actions_page_says_that_a_chain_is_silent(world: World) -> None:
     assert "rpc.example" not in body
 
 
-def test_numbers_have_one_format() -> None:
-    assert (count(1_234_567), percent(999, 1_000), percent(2, 2), percent(0, 0)) == (
-        "1,234,567",
-        "99.9 %",
-        "100 %",
-        "–",
-    )
-    assert [duration(one) for one in (0.2, 12, 75, 7_300, 200_000)] == [
-        "0.2 s",
-        "12 s",
-        "1 m 15 s",
-        "2 h 1 m",
-        "2 d 7 h",
-    ]
-
-
 class Compared(IndexBrowser):
     """An index whose comparison takes until it may."""
 
@@ -348,27 +311,6 @@ def test_every_page_says_as_of_when_and_that_the_index_is_behind(world: World) -
     for path in paths:
         shown = text_of(world.explorer().get(path).text)
         assert "The index is behind on alpha: it has read nothing after" in shown, path
-
-
-def test_a_page_whose_heights_are_not_read_yet_says_so(world: World) -> None:
-    may_end = Event()
-
-    class Slow(IndexBrowser):
-        def chains(self) -> list[ChainRecord]:
-            may_end.wait()
-            return super().chains()
-
-    world.alpha.mine(routed(sent_message()))
-    world.index()
-    index = Slow(world.url, clock=lambda: world.now)
-    client = Client(create_app(replace(world.sources(), index=lambda: index), patient(patience=0.01)))
-    shown = text_of(client.get("/faults").text)
-    assert "As of: being read" in shown
-    assert "As of alpha" not in shown
-    assert "As of" not in text_of(world.explorer(has_stores=False).get("/faults").text), "nothing was or is being read"
-    may_end.set()
-    eventually(lambda: "As of: being read" not in text_of(client.get("/faults").text), "the heights are read")
-    assert "As of alpha block" in text_of(client.get("/faults").text)
 
 
 def test_live_page_names_the_parts_to_follow(world: World) -> None:
