@@ -93,6 +93,23 @@ class Phase(StrEnum):
     DELIVER = "deliver"
 
 
+class _Steps:
+    """Measures how long a delivery's present step takes: a transaction, and the question what comes next."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._began_at = clock.now()
+
+    def begin(self) -> None:
+        """Starts a step."""
+        self._began_at = self._clock.now()
+
+    @property
+    def seconds(self) -> float:
+        """Returns the present step's seconds so far."""
+        return self._clock.now() - self._began_at
+
+
 class Deliveries:
     """The delivery worker of one destination. It runs many deliveries at once, and each has exactly one outcome."""
 
@@ -316,16 +333,24 @@ class Deliveries:
         async with _timed(Phase.ATTEST, timeouts):
             attestation = await _attested(adapter, dispatch)
         while True:
+            steps = _Steps(self._clock)
             try:
                 async with _timed(Phase.DELIVER, timeouts):
-                    return await self._send_all(entry, claim, adapter, attestation)
+                    return await self._send_all(entry, claim, adapter, attestation, steps)
             except FeesTooHighError:
                 await self._wait_for_affordable_fees()  # neither a failure nor part of the phase's time
             except DeliveryTimeoutError as error:
-                next_for = self._sender.next_for(entry.event_id)
-                if next_for is not None and next_for < error.seconds / 2:  # others of its account took most of the time
+                if self._seconds_at_fault(entry, steps) < error.seconds / 2:  # others of its account took most of the time
                     raise UnansweredError(f"{error}: it waited for other transactions of its account") from error
                 raise
+
+    def _seconds_at_fault(self, entry: OutboxEntry, steps: _Steps) -> float:
+        """Returns for how many seconds a delivery's present step has not been waiting for other transactions.
+
+        Its earlier steps are done, whatever delayed them.
+        """
+        next_for = self._sender.next_for(entry.event_id)
+        return steps.seconds if next_for is None else min(next_for, steps.seconds)
 
     async def _max_price(self) -> int:
         """Returns the highest gas price that a transaction may offer now, in wei."""
@@ -340,10 +365,13 @@ class Deliveries:
                         return
                 await self._clock.sleep(self._settings.poll_interval)
 
-    async def _send_all(self, entry: OutboxEntry, claim: Claim, adapter: Adapter, attestation: bytes) -> Delivered:
+    async def _send_all(
+        self, entry: OutboxEntry, claim: Claim, adapter: Adapter, attestation: bytes, steps: _Steps
+    ) -> Delivered:
         dispatch = entry.dispatch
         sent = await self._earlier_receipt(entry)
         for _ in range(MOST_CALLS):
+            steps.begin()
             call = await _next_call(adapter, dispatch, attestation)
             if call is None:
                 return await self._delivered(dispatch, claim, sent)
