@@ -89,20 +89,24 @@ class Alerts:
         Raises:
             TransientError: The channel did not accept a notice.
         """
-        records = self._letters.records(after=self._letters.cursor(channel.name), limit=_BATCH)
+        records = await self._letters.in_thread(partial(self._untold, channel.name))
         for record in records:
             notice = await self._notice(record)
             if notice is not None:
                 await channel.tell(notice)
-            self._letters.move_cursor(channel.name, record.sequence)
+            await self._letters.in_thread(partial(self._letters.move_cursor, channel.name, record.sequence))
         return len(records) == _BATCH
+
+    def _untold(self, reader: str) -> list[LogRecord]:
+        return self._letters.records(after=self._letters.cursor(reader), limit=_BATCH)
 
     async def _notice(self, record: LogRecord) -> Notice | None:
         if record.kind is RecordKind.RECOVERED:
             return None
         if record.kind is RecordKind.DECIDED:
             return _decided(record, record.document)
-        in_an_hour = self._letters.entered_between(record.at - _HOUR, record.at)
+        hour = partial(self._letters.entered_between, record.at - _HOUR, record.at)
+        in_an_hour = await self._letters.in_thread(hour)
         severity = severity_of(in_an_hour, await self._current_thresholds())
         return _entered(record, record.document, in_an_hour, severity)
 

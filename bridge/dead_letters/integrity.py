@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import Final
 
@@ -143,7 +144,7 @@ async def denied_decisions(log: DeadLetterLog, chains: Mapping[int, Chain], *, a
         after: Sequence after which to check.
     """
     denied = set[int]()
-    for record in _all(log, after):
+    async for record in _later(log, after):
         if record.kind is RecordKind.DECIDED and CONFIRMED_AT in record.document:
             try:
                 chain, block = chains[record.document["chainId"]], record.document[CONFIRMED_AT]["block"]
@@ -164,6 +165,13 @@ def _all(log: DeadLetterLog, after: int = 0, *, until: int | None = None) -> Ite
                 return
             yield record
         last = batch[-1].sequence
+
+
+async def _later(log: DeadLetterLog, after: int) -> AsyncIterator[LogRecord]:
+    while batch := await log.in_thread(partial(log.records, after=after, limit=_BATCH)):
+        for record in batch:
+            yield record
+        after = batch[-1].sequence
 
 
 def _problems(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import structlog
@@ -104,7 +105,7 @@ class DeadLetterQueue:
             Whether the letter is new.
         """
         event_id = action_letter_id(action.id, branch.number)
-        if self._letters.letter(event_id) is not None:
+        if await self._letters.in_thread(partial(self._letters.letter, event_id)) is not None:
             return False
         draft = action_record(
             action,
@@ -117,8 +118,11 @@ class DeadLetterQueue:
         )
         return await self._write(draft) is None
 
-    def close_action(self, action: Action, evidence: Mapping[str, Any]) -> None:
+    async def close_action(self, action: Action, evidence: Mapping[str, Any]) -> None:
         """Closes the letters about an action's participants, since the action has ended."""
+        await self._letters.in_thread(partial(self._close_action, action, evidence))
+
+    def _close_action(self, action: Action, evidence: Mapping[str, Any]) -> None:
         for branch in action.branches:
             event_id = action_letter_id(action.id, branch.number)
             letter = self._letters.letter(event_id)
@@ -126,9 +130,9 @@ class DeadLetterQueue:
                 last = self._letters.history(event_id)[-1]
                 self._letters.append(recovered_record(event_id, dict(evidence), last, self._clock.now()), self._sealer)
 
-    def is_let_through(self, event_id: str) -> bool:
+    async def is_let_through(self, event_id: str) -> bool:
         """Whether an operator decided that the letter's subject is to be retried."""
-        letter = self._letters.letter(event_id)
+        letter = await self._letters.in_thread(partial(self._letters.letter, event_id))
         return letter is not None and letter.status is LetterStatus.RETRY_QUEUED
 
     async def _write(self, draft: Draft) -> str | None:
@@ -136,7 +140,7 @@ class DeadLetterQueue:
         problem = "it was never tried"
         for number in range(1, self._settings.tries + 1):
             try:
-                self._append(draft)
+                await self._letters.in_thread(partial(self._append, draft))
             except Exception as error:  # noqa: BLE001  # whatever keeps the letter from being written halts the lane
                 problem = str(error) or repr(error)
                 _log.warning("dead letter not written", entry=draft.event_id, number=number, error=problem)
@@ -152,6 +156,10 @@ class DeadLetterQueue:
         Each call checks the next batch of open letters, starting over after the last one. Returns False, since
         the next batch can wait for the next poll.
         """
+        await self._letters.in_thread(self._close_arrived)
+        return False
+
+    def _close_arrived(self) -> None:
         letters = self._letters.open_letters(after=self._reviewed, limit=self._settings.BATCH)
         self._reviewed = letters[-1].first_sequence if len(letters) == self._settings.BATCH else 0
         for letter in letters:
@@ -161,7 +169,6 @@ class DeadLetterQueue:
                 self._letters.append(recovered_record(letter.event_id, evidence, last, self._clock.now()), self._sealer)
                 _log.info("dead letter recovered", entry=letter.event_id, **evidence)
         self._note_head()
-        return False
 
     def _note_head(self) -> None:
         """Stores the log's last record, provided that all records since the last stored head follow it.

@@ -181,7 +181,7 @@ class Actions:
         await self._write_letters(part)
         self._advance(part, asked_at)
         if part.agrees:
-            self._letters.close_action(part, {"by": part.name, "state": part.state.name})
+            await self._letters.close_action(part, {"by": part.name, "state": part.state.name})
             if not self._pays_report(part):
                 agreed.add(branch.number)
         if len(agreed) == len(action.branches):

@@ -278,16 +278,26 @@ class Deliveries:
             message=f"0x{entry.dispatch.message_id.hex()}", gmp=entry.dispatch.gmp.label, attempt=entry.attempt_number
         )
         try:
+            await self._try(entry, claim, log)
+        except asyncio.CancelledError:
+            # A graceful stop costs no try, since the ledger knows any transaction. An expired lease does cost one.
+            self._commits.add(Postponed(claim, "the worker stopped", self._clock.now()))
+            raise
+        finally:
+            del self._active[claim]
+            self._fair_queue.ended(entry)
+            self._may_claim_more()
+            if not self._active:
+                self._commits.nothing_under_way()
+
+    async def _try(self, entry: OutboxEntry, claim: Claim, log: structlog.stdlib.BoundLogger) -> None:
+        try:
             delivered = await self._deliver(entry, claim)
         except StaleClaimError as error:
             log.info("claim lost while delivering", reason=str(error))
         except SpendBlockedError as error:
             look_at = self._gate.note_blocked(entry.event_id, _message_of(entry), error.refusal)
             self._commits.add(Postponed(claim, str(error), look_at))
-        except asyncio.CancelledError:
-            # A graceful stop costs no try, since the ledger knows any transaction. An expired lease does cost one.
-            self._commits.add(Postponed(claim, "the worker stopped", self._clock.now()))
-            raise
         except Exception as error:  # noqa: BLE001  # every error goes into the entry's history
             if not isinstance(error, StoreBusyError | AttestationPendingError):  # no evidence about the GMP
                 self._tell_health(entry, code_of(error))
@@ -303,12 +313,6 @@ class Deliveries:
                 self._gate.release(entry.event_id)
             self._tell_health(entry, None)
             self._commits.add(delivered)
-        finally:
-            del self._active[claim]
-            self._fair_queue.ended(entry)
-            self._may_claim_more()
-            if not self._active:
-                self._commits.nothing_under_way()
 
     def _may_claim_more(self) -> None:
         if self._waits_for_room:
@@ -340,7 +344,9 @@ class Deliveries:
             except FeesTooHighError:
                 await self._wait_for_affordable_fees()  # neither a failure nor part of the phase's time
             except DeliveryTimeoutError as error:
-                if self._seconds_at_fault(entry, steps) < error.seconds / 2:  # others of its account took most of the time
+                if (
+                    self._seconds_at_fault(entry, steps) < error.seconds / 2
+                ):  # others of its account took most of the time
                     raise UnansweredError(f"{error}: it waited for other transactions of its account") from error
                 raise
 

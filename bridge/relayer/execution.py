@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import structlog
@@ -15,7 +16,6 @@ from bridge.protocol.contracts import explain_revert
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Message
 from bridge.protocol.ports import Call, CallRevertedError, Chain, Clock, TransientError
-from bridge.records.dead_letters import LetterStatus
 from bridge.records.jobs import EXECUTION_KEYS, ExecutionJob, ExecutionState
 from bridge.records.spending import Refusal, SpendBlockedError, SpentFor
 from bridge.records.transactions import Slot
@@ -176,7 +176,7 @@ class Execution:
         if sender is None:
             obstacle: str | None = f"no key pays on chain {job.lane.destination_chain}"
         else:
-            obstacle = self._obstacle(job)
+            obstacle = await self._obstacle(job)
             if obstacle is None and not await sender.can_pay():
                 obstacle = "the relayer's accounts can't pay for it now"
         if sender is None or obstacle is not None:
@@ -207,12 +207,12 @@ class Execution:
                 _log.warning("execution reverted", message=f"0x{message.id.hex()}", transaction=name)
                 context.save(job.rescheduled(f"its execution reverted in {name}", soon))
 
-    def _obstacle(self, job: ExecutionJob) -> str | None:
+    async def _obstacle(self, job: ExecutionJob) -> str | None:
         """Returns why this relayer may not execute a message that is executable, or None if it may."""
         held = next((change for change in self._store.lanes.held() if change.lane == job.lane), None)
         if held is not None:
             return f"its lane is {held.state}: {held.reason}"
-        if self._letters.dead_letters(statuses=frozenset({LetterStatus.ABANDONED}), message_id=job.message_id):
+        if await self._letters.in_thread(partial(self._letters.is_abandoned, job.message_id)):
             return "an operator abandoned it"
         return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar, Final, Protocol
 
 import structlog
@@ -21,7 +22,6 @@ from bridge.protocol.deployment import Deployment
 from bridge.protocol.lanes import Lane
 from bridge.protocol.message import Message
 from bridge.protocol.ports import CallRevertedError, Chain, Clock, UnansweredError
-from bridge.records.dead_letters import LetterStatus
 from bridge.records.finality_records import FOLLOWED, Heartbeat, PrimaryRecord
 from bridge.records.jobs import ExecutionState, SyncJob, SyncState
 from bridge.records.spending import SpendBlockedError
@@ -355,7 +355,7 @@ class RoutePropagator:
 
     async def propagate(self, message: Message, *, by_force: bool = False) -> str:
         """See `Propagator.propagate`."""
-        if self._letters.dead_letters(statuses=frozenset({LetterStatus.ABANDONED}), message_id=message.id):
+        if await self._letters.in_thread(partial(self._letters.is_abandoned, message.id)):
             raise AbandonedError("an operator abandoned it")
         destination = self._deployment.chain(message.destination_chain)
         router = RouterReader(self._chains[destination.chain_id], destination.router)

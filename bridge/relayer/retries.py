@@ -147,7 +147,7 @@ class Recovery:
         """
         try:
             plan = await self._planner.plan(await self._planner.find(message_id), gmps=gmps, blind=blind, wide=wide)
-            self._require_budget(plan)
+            await self._require_budget(plan)
             return await self._send(plan)
         except (NotNeededError, ImpossibleError, NotNowError) as error:
             self._enqueue_execution(message_id, error)
@@ -163,7 +163,7 @@ class Recovery:
         log = _log.bind(message=f"0x{job.message_id.hex()}", attempt=job.request.attempt)
         try:
             plan = await self._plan(job)
-            self._require_budget(plan, job)
+            await self._require_budget(plan, job)
             if job.state is RetryState.OPEN and not context.save(job.start(frozenset(plan.gmps))):
                 return
             done = await self._send(plan)
@@ -206,14 +206,14 @@ class Recovery:
             _log.warning("GMP ranking unavailable", reason=str(error))
             return ()
 
-    def _require_budget(self, plan: Plan, job: RetryJob | None = None) -> None:
+    async def _require_budget(self, plan: Plan, job: RetryJob | None = None) -> None:
         """Refuses a retry beyond those that are paid for, unless an operator let it through.
 
         Raises:
             BudgetSpentError: the message was retried as often as is paid for.
         """
         made, most = plan.attempt - 1, self._settings.max_message_retries
-        if made >= most and not (job is not None and self._exhaustion.is_let_through(job)):
+        if made >= most and not (job is not None and await self._exhaustion.is_let_through(job)):
             raise BudgetSpentError(f"it was retried {made} times, and max_message_retries is {most}", plan.message)
 
     async def _blocked(self, context: JobContext[RetryJob], error: BudgetSpentError) -> None:
@@ -315,9 +315,9 @@ class BudgetExhaustion:
         self._policies = policies
         self._usable = usable
 
-    def is_let_through(self, job: RetryJob) -> bool:
+    async def is_let_through(self, job: RetryJob) -> bool:
         """Whether an operator has allowed this one attempt whatever the message has cost."""
-        return self._dead_letters.is_let_through(spent_id(job.request.message_id, job.request.attempt))
+        return await self._dead_letters.is_let_through(spent_id(job.request.message_id, job.request.attempt))
 
     async def writes_letter(self, message: Message) -> bool:
         """Whether a dead letter is written for a message that ends now."""

@@ -84,13 +84,14 @@ class DeadLetterService:
         if self._untold is not None:
             await self._announce(self._untold)
         trusted, denied, seen_to = frozenset[str](), NOTHING_DENIED, self._verified.sequence
-        until = (
-            self.dead_letters.last_sequence()
-        )  # before signers are read: a new signer's record is for the next check
+        # Before signers are read: a new signer's record is for the next check.
+        until = await self.dead_letters.in_thread(self.dead_letters.last_sequence)
         if until > seen_to:  # otherwise no seal would be checked
             trusted = await trusted_accounts(self.dead_letters, self._parameters, self._settings)
             denied = await denied_decisions(self.dead_letters, self._chains, after=seen_to)
-        verified = verify_growth(self.dead_letters, self._verified, trusted=trusted, denied=denied, until=until)
+        verified = await asyncio.to_thread(
+            verify_growth, self.dead_letters, self._verified, trusted=trusted, denied=denied, until=until
+        )
         if (seen := (verified.head, verified.violations)) != self._seen:
             self._seen = seen
             await self._announce(verified)
@@ -104,10 +105,12 @@ class DeadLetterService:
 
     async def _verify(self) -> None:
         try:
-            until = self.dead_letters.last_sequence()
+            until = await self.dead_letters.in_thread(self.dead_letters.last_sequence)
             trusted = await trusted_accounts(self.dead_letters, self._parameters, self._settings)
             denied = await denied_decisions(self.dead_letters, self._chains)
-            verified = verify_letters(self.dead_letters, self._store, trusted, denied=denied, until=until)
+            verified = await asyncio.to_thread(
+                verify_letters, self.dead_letters, self._store, trusted, denied=denied, until=until
+            )
         except TransientError:
             raise
         except Exception as error:
@@ -146,7 +149,8 @@ def verify_letters(
 
 async def trusted_accounts(log: DeadLetterLog, parameters: OnChainParameters, settings: Settings) -> frozenset[str]:
     """Accounts whose seals are trusted: this relayer's, those in the settings, and current operators."""
-    operators = {signer for signer in log.decision_signers() if await parameters.is_operator(signer)}
+    signers = await log.in_thread(log.decision_signers)
+    operators = {signer for signer in signers if await parameters.is_operator(signer)}
     return frozenset({open_sealer(settings).address, *settings.dlq.trusted_signers, *operators})
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import (
     BigInteger,
@@ -43,6 +47,8 @@ from bridge.records.dead_letters import (
 )
 from bridge.store.database import Database
 from bridge.store.tables import METADATA, dead_letter_head
+
+_Result = TypeVar("_Result")
 
 # These tables may be in a database of their own.
 dead_letter_log = Table(
@@ -92,7 +98,10 @@ dead_letter_readers = Table(
 )
 
 _REST: Final = 30.0
-"""Seconds for which a database that did not answer is not asked again. Each time, all that the process does waits for it."""
+"""Seconds for which a database that did not answer is not asked again."""
+
+_ANSWER_SECONDS: Final = 30.0
+"""Timeout of work in the log's thread."""
 
 DEAD_LETTER_TABLES = (dead_letter_log, dead_letters, dead_letter_readers)
 
@@ -107,8 +116,23 @@ class DeadLetterLog:
         """Stores the database's `url` without connecting."""
         self._url = url
         self._opened: Database | None = None
+        self._opening = threading.Lock()
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="dead-letters")
         self._silent_until = 0.0  # of the process's clock
         self._silence = ""
+
+    async def in_thread(self, work: Callable[[], _Result]) -> _Result:
+        """Runs work with the log in a thread of its own, so that a silent database holds up nothing else.
+
+        Raises:
+            StoreBusyError: It has not ended in time. It may still be done later, so it must be repeatable.
+        """
+        begun = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                return await begun
+        except TimeoutError as error:
+            raise StoreBusyError(f"the dead letters' database does not answer within {_ANSWER_SECONDS:g} s") from error
 
     def append(self, draft: Draft, sealer: Sealer) -> LogRecord | None:
         """Appends a record; returns None and changes nothing if a record with its key exists.
@@ -164,6 +188,10 @@ class DeadLetterLog:
             query = query.where(dead_letters.c.message_id == message_id)
         found = self._database.read(query.order_by(dead_letters.c.first_sequence.desc()).limit(limit))
         return [_letter_from(row) for row in found]
+
+    def is_abandoned(self, message_id: bytes) -> bool:
+        """Whether an operator abandoned a letter of the message."""
+        return bool(self.dead_letters(statuses=frozenset({LetterStatus.ABANDONED}), message_id=message_id, limit=1))
 
     def last_sequence(self) -> int:
         """Returns the sequence of the last record, or 0."""
@@ -230,20 +258,22 @@ class DeadLetterLog:
 
     def close(self) -> None:
         """Releases files and connections."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
         if self._opened is not None:
             self._opened.close()
 
     @property
     def _database(self) -> Database:
-        if self._opened is None:
-            if time.monotonic() < self._silent_until:
-                raise StoreBusyError(self._silence)
-            try:
-                self._opened = Database(self._url, tables=DEAD_LETTER_TABLES)
-            except StoreBusyError as error:
-                self._silent_until, self._silence = time.monotonic() + _REST, str(error)
-                raise
-        return self._opened
+        with self._opening:
+            if self._opened is None:
+                if time.monotonic() < self._silent_until:
+                    raise StoreBusyError(self._silence)
+                try:
+                    self._opened = Database(self._url, tables=DEAD_LETTER_TABLES)
+                except StoreBusyError as error:
+                    self._silent_until, self._silence = time.monotonic() + _REST, str(error)
+                    raise
+            return self._opened
 
     def _records(self, query: Any) -> list[LogRecord]:
         return [_record_from(row) for row in self._database.read(query)]

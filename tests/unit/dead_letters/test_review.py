@@ -429,7 +429,7 @@ async def test_about_a_message_whose_retry_budget_is_spent_an_operator_can_decid
     letter_id = spent_id(dead_letter_queue.original.id, 1)
     assert "no delivery of it has failed here" in (await dead_letter_queue.review.open(letter_id)).analysis.permanent
     await dead_letter_queue.review.decide(letter_id, Decision.REQUEUE, "worth another try")
-    assert dead_letter_service.dead_letter_queue.is_let_through(letter_id)
+    assert await dead_letter_service.dead_letter_queue.is_let_through(letter_id)
     assert [one.state for one in store.jobs.due(RetryJob, dead_letter_service.clock.now(), 1)] == [RetryState.OPEN]
     (job,) = store.jobs.of_message(RetryJob, dead_letter_queue.original.id)
     store.jobs.save(job.start(frozenset()).ended(RetryState.SENT, "sent", 70), fence=job.fence)

@@ -24,7 +24,6 @@ from bridge.dead_letters.signing import KeySealer
 from bridge.evm import signing
 from bridge.evm.chain import EvmChain
 from bridge.evm.signing import RemoteSigner
-from bridge.evm.supervision import run_forever
 from bridge.gmps.attestation import JsonDocuments
 from bridge.protocol.errors import StoreBusyError
 from bridge.protocol.gmps import Gmp
@@ -32,7 +31,7 @@ from bridge.protocol.ports import Chain, Dispatch
 from bridge.records.outbox import Claim, OutboxState
 from bridge.relayer.delivery import Deliveries
 from bridge.relayer.settings import RelaySettings
-from bridge.store import Store, open_store
+from bridge.store import Store, database, dead_letters, open_store
 from bridge.store.dead_letters import DeadLetterLog
 from bridge.store.index_requests import IndexRequests
 from bridge.streams import kafka
@@ -303,22 +302,33 @@ async def test_silent_kafka_holds_up_no_delivery(silent: SilentServer, monkeypat
         await asyncio.gather(publishing, return_exceptions=True)
 
 
-@pytest.mark.long
-async def test_silent_letter_database_is_waited_for_once(silent: SilentServer) -> None:
-    """Connecting holds up the process for five seconds; it is not done again with each look at the letters."""
-    life = Life(lease=60)
-    log = DeadLetterLog(silent.database)
-    queue = DeadLetterQueue(log, life.store, KeySealer(SEALER), life.world.clock)
+async def test_silent_letter_database_holds_up_no_delivery(
+    silent: SilentServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(database._OPTIONS["postgresql"]["connect_args"], "connect_timeout", 3_600)
+    monkeypatch.setattr(dead_letters, "_ANSWER_SECONDS", 3_600)
+    life = Life()
+    queue = DeadLetterQueue(DeadLetterLog(silent.database), life.store, KeySealer(SEALER), life.world.clock)
     async with life.running():
-        closing = asyncio.create_task(run_forever("close dead letters", queue.step, every=0.05))
+        step = asyncio.create_task(queue.step())
         await eventually_true(lambda: len(silent.accepted) >= 1, "the letters' database was asked")
-        for _ in range(3):
-            await life.delivers(1)
-            with pytest.raises(StoreBusyError):
-                log.last_sequence()
-        assert len(silent.accepted) == 1
-        closing.cancel()
-        await asyncio.gather(closing, return_exceptions=True)
+        allowed = asyncio.create_task(queue.is_let_through("a letter"))
+        await life.delivers()
+        await life.renews()
+        assert not step.done()
+        assert not allowed.done()
+        for task in (step, allowed):
+            task.cancel()
+        await asyncio.gather(step, allowed, return_exceptions=True)
+
+
+async def test_silent_letter_database_is_an_error_and_no_endless_wait(
+    silent: SilentServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "_ANSWER_SECONDS", QUICK)
+    log = DeadLetterLog(silent.database)
+    with pytest.raises(StoreBusyError, match="does not answer within"):
+        await log.in_thread(log.last_sequence)
 
 
 @pytest.mark.long
