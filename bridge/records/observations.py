@@ -35,6 +35,7 @@ class Cursor:
     chain_id: int
     position: BlockRef  # the last block read
     watched: str  # fingerprint of the contracts and topics that were looked for
+    deferred_from: int | None = None  # the lowest block with a message that was left for later
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ class ObservedRange:
     attempts: tuple[ObservedAttempt, ...] = ()
     dispatches: tuple[NumberedDispatch, ...] = ()
     observed_at: float
+    deferred_from: int | None = None  # the lowest of its blocks with a message that was left out
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import structlog
@@ -60,6 +60,16 @@ class Findings:
     dispatches: tuple[NumberedDispatch, ...]
     transactions: frozenset[bytes]
     unmatched: tuple[str, ...]
+
+    def without(self, message_ids: Collection[bytes]) -> Findings:
+        """Returns the findings about all other messages."""
+        return replace(
+            self,
+            envelopes={key: value for key, value in self.envelopes.items() if key not in message_ids},
+            created={key: value for key, value in self.created.items() if key not in message_ids},
+            attempts=tuple(one for one in self.attempts if one.message_id not in message_ids),
+            dispatches=tuple(one for one in self.dispatches if one.dispatch.message_id not in message_ids),
+        )
 
 
 @dataclass(frozen=True, slots=True)

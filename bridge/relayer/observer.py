@@ -78,7 +78,8 @@ class Observer:
             start_block: First block to read.
             finality: Determines down from which block the chain is read.
             block_range: Maximum number of blocks per request.
-            capacity: While the store is full, the cursor stays below the first new message, so that none is lost.
+            capacity: While the store is full, the cursor stays below the first new message, so that none is lost. New messages of
+                a sender that has its share are left out, and read again later.
             completeness: Detects missing messages, whereupon the chain is read again.
             asset_classes: Asset classes with minimum TTLs.
             found: Called with the destination of every new outbox entry.
@@ -108,6 +109,7 @@ class Observer:
         self.unrecognised = 0  # dispatches reported by only the router or the GMP, since this process started
         self._last_logged: Sequence[str] = ()  # contradictions logged last
         self._again_from: int | None = None  # next block to read again
+        self._left_out: int | None = None  # lowest block with a message that was left out since that began
 
     async def identify(self) -> None:
         """Checks that the store belongs to this very chain.
@@ -145,18 +147,30 @@ class Observer:
         self._look = asyncio.Event()
         has_more, is_missing_any = await asyncio.gather(self._read_on(), self._is_missing_any(), return_exceptions=True)
         if is_missing_any is True:
-            self._again_from = self._start_block
+            self._begin_again(self._start_block)
         for outcome in (has_more, is_missing_any):
             if isinstance(outcome, BaseException):
                 raise outcome
         self._is_caught_up = not has_more
+        if self._is_caught_up:
+            self._return_to_deferred()
         return await self._read_again() or bool(has_more)
+
+    def _begin_again(self, first: int) -> None:
+        self._again_from, self._left_out = first, None
+
+    def _return_to_deferred(self) -> None:
+        """Reads blocks again whose messages were left out, once there is room for them."""
+        if self._again_from is None and not self._capacity.crowding() and not self._capacity.is_full():
+            cursor = self._observations.cursor(self._chain.chain_id)
+            if cursor is not None and cursor.deferred_from is not None:
+                self._begin_again(cursor.deferred_from)
 
     async def _is_missing_any(self) -> bool:
         if not self._is_caught_up or self._again_from is not None:
             return False
         cursor = self._observations.cursor(self._chain.chain_id)
-        if cursor is None:
+        if cursor is None or cursor.deferred_from is not None:
             return False
         return await self._completeness.is_missing_any(cursor.position)
 
@@ -229,6 +243,8 @@ class Observer:
         if not await self._read(cursor, self._again_from, last, position=cursor.position):
             return False
         self._again_from = last + 1 if last < cursor.position.number else None
+        if self._again_from is None and cursor.deferred_from != self._left_out:
+            self._observations.note_deferred(self._chain.chain_id, self._left_out)
         return self._again_from is not None
 
     def _end_of(self, first: int, last: int) -> int:
@@ -306,6 +322,7 @@ class Observer:
         for text in findings.unmatched:
             self.unrecognised += 1
             _log.error("dispatch not recognised", chain=self._chain.chain_id, reason=text)
+        findings, left_out = self._without_crowding(findings)
         new = self._first_new(findings) if self._capacity.is_full() else None
         if new is not None:  # it waits on the chain; everything before it is recorded
             if position is None and new > first:
@@ -314,10 +331,22 @@ class Observer:
         self._receipt_logs.clear()
         self._doubted.pop(first, None)
         try:
-            self._record(cursor, position or BlockRef.of(before), findings)
+            self._record(cursor, position or BlockRef.of(before), findings, left_out)
         except CursorMovedError as error:
             _log.debug("another worker was faster", chain=self._chain.chain_id, reason=str(error))
         return True
+
+    def _without_crowding(self, findings: Findings) -> tuple[Findings, int | None]:
+        """Leaves out new messages of senders that have their share; returns also the lowest block with one."""
+        crowding = self._capacity.crowding()
+        if not crowding:
+            return findings, None
+        theirs = {key for key, value in findings.envelopes.items() if decode_envelope(value).message.sender in crowding}
+        left_out = {one for one in theirs if self._observations.message(one) is None}
+        rest = findings.without(left_out)
+        blocks = [findings.created[one] for one in left_out if one in findings.created]
+        blocks += [one.block.number for one in findings.attempts if one.message_id in left_out]
+        return rest, min(blocks, default=None)
 
     def _first_new(self, findings: Findings) -> int | None:
         """Returns the block of the first message that the store does not know, or None if it knows all of them."""
@@ -367,8 +396,10 @@ class Observer:
             references.append(cursor.position)
         return all(await asyncio.gather(*(self._stands(reference) for reference in references)))
 
-    def _record(self, cursor: Cursor | None, position: BlockRef, findings: Findings) -> None:
+    def _record(self, cursor: Cursor | None, position: BlockRef, findings: Findings, left_out: int | None) -> None:
         now = self._clock.now()
+        if left_out is not None:
+            self._left_out = left_out if self._left_out is None else min(self._left_out, left_out)
         new = self._observations.record(
             ObservedRange(
                 chain_id=self._chain.chain_id,
@@ -382,6 +413,7 @@ class Observer:
                 attempts=findings.attempts,
                 dispatches=findings.dispatches,
                 observed_at=now,
+                deferred_from=left_out,
             )
         )
         fresh = [one for one in findings.dispatches if _event_id(one) in new]

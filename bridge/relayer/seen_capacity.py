@@ -1,4 +1,7 @@
-"""Bounds how many messages the store holds: while it is full, new ones wait on their chain."""
+"""Bounds how many messages the store holds: while it is full, new ones wait on their chain.
+
+One sender may take three quarters. Its further messages wait on their chain, and those of others are taken in.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ _log = structlog.get_logger(__name__)
 
 _LOOK_EVERY: Final = 5.0  # seconds; the blocks read in between may exceed the capacity
 _FASTEST: Final = 1_000  # messages/s that no relayer exceeds, so a store with much room is rarely counted
+_SHARES: Final = 4  # one of them is for others than the sender with the most messages
 
 
 class SeenCapacity:
@@ -28,17 +32,29 @@ class SeenCapacity:
         self._clock = clock
         self._look_at = 0.0
         self._is_full = False
+        self._crowding = frozenset[bytes]()
 
     def is_full(self) -> bool:
         """Whether the store accepts no new message now."""
+        self._look_again()
+        return self._is_full
+
+    def crowding(self) -> frozenset[bytes]:
+        """Returns the senders (32 bytes) that have their share, and from which the store accepts no new message now."""
+        self._look_again()
+        return self._crowding
+
+    def _look_again(self) -> None:
         now = self._clock.now()
         if self._capacity is not None and now >= self._look_at:
             room = self._look(self._capacity)
             self._look_at = now + max(_LOOK_EVERY, room / _FASTEST)
-        return self._is_full
 
     def _look(self, capacity: int) -> int:
+        """Counts what the store holds; returns how many messages may come before the next count."""
         seen, was_full = self._outbox.seen(), self._is_full
+        share = max(1, capacity - max(1, capacity // _SHARES))
+        self._note_crowding(seen, share)
         self._is_full = seen >= capacity
         if self._is_full and not was_full:
             _log.error(
@@ -48,4 +64,20 @@ class SeenCapacity:
             )
         elif was_full and not self._is_full:
             _log.warning("store has room again", seen=seen, capacity=capacity)
-        return capacity - seen
+        return (capacity if self._crowding else share) - seen
+
+    def _note_crowding(self, seen: int, share: int) -> None:
+        """Notes who has a share. Only with room for some more does a sender lose the note, so that it is not put on and off."""
+        least = max(1, share - share // _SHARES)
+        counts = self._outbox.seen_by_sender(least) if seen >= least else {}
+        before = self._crowding
+        self._crowding = frozenset(one for one, count in counts.items() if count >= share or one in before)
+        for sender in sorted(self._crowding - before):
+            _log.error(
+                "sender has its share of the store: its new messages wait on their chain until old ones are pruned",
+                sender=f"0x{sender.hex()}",
+                seen=counts[sender],
+                share=share,
+            )
+        for sender in sorted(before - self._crowding):
+            _log.warning("store has room for the sender again", sender=f"0x{sender.hex()}")

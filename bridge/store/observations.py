@@ -44,6 +44,14 @@ _ADVANCE = (
     .where(cursors.c.chain_id == bindparam("chain"))
     .values(number=bindparam("to_number"), hash=bindparam("to_hash"), watched=bindparam("to_watched"))
 )
+_DEFER = (
+    update(cursors)
+    .where(
+        cursors.c.chain_id == bindparam("chain"),
+        cursors.c.deferred_from.is_(None) | (cursors.c.deferred_from > bindparam("block")),
+    )
+    .values(deferred_from=bindparam("block"))
+)
 _REMEMBER = insert(cursor_ancestors)
 _FORGET_OLDEST = delete(cursor_ancestors).where(
     cursor_ancestors.c.chain_id == bindparam("chain"),
@@ -97,7 +105,7 @@ class Observations:
         if row is None:
             return None
         position = BlockRef(row["number"], row["hash"])
-        return Cursor(chain_id=chain_id, position=position, watched=row["watched"])
+        return Cursor(chain_id=chain_id, position=position, watched=row["watched"], deferred_from=row["deferred_from"])
 
     def ancestors(self, chain_id: int) -> list[BlockRef]:
         """Returns the cursor's earlier positions, newest first, at most `ANCESTORS_KEPT`; a reorg needs them."""
@@ -113,6 +121,8 @@ class Observations:
         """
         with self._database.transaction(exclusive=_cursor_of(observed.chain_id)) as connection:
             _advance(connection, observed)
+            if observed.deferred_from is not None:
+                connection.execute(_DEFER, {"chain": observed.chain_id, "block": observed.deferred_from})
             if observed.messages:
                 _add_messages(connection, observed.messages)
             if observed.attempts:
@@ -176,6 +186,16 @@ class Observations:
                     )
                 )
         return Rewound(dropped.total(), orphaned, unconfirmed)
+
+    def note_deferred(self, chain_id: int, block: int | None) -> None:
+        """Records what is still left for later after all blocks with deferred messages were read again.
+
+        Args:
+            chain_id: The chain.
+            block: The lowest block with a message that was left out this time; None if there is none.
+        """
+        with self._database.transaction(exclusive=_cursor_of(chain_id)) as connection:
+            connection.execute(update(cursors).where(cursors.c.chain_id == chain_id).values(deferred_from=block))
 
     def reread(self, chain_id: int) -> None:
         """Resets the cursor to the start without orphaning anything."""

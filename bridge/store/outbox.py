@@ -318,6 +318,17 @@ class Outbox:
         """Counts the distinct messages with entries, which is the size of the dedup window."""
         return int(self._database.scalar(select(func.count(outbox.c.message_id.distinct()))))
 
+    def seen_by_sender(self, least: int) -> dict[bytes, int]:
+        """Counts the distinct messages with entries of each sender that has at least that many."""
+        count = func.count(outbox.c.message_id.distinct())
+        query = (
+            select(messages.c.sender, count)
+            .join(outbox, _MESSAGES)
+            .group_by(messages.c.sender)
+            .having(count >= bindparam("least"))
+        )
+        return {sender: int(number) for sender, number in self._database.rows(query, {"least": least})}
+
     def entry(self, event_id: str) -> OutboxEntry | None:
         """Returns one entry."""
         found = self._read(_ENTRIES.where(outbox.c.event_id == event_id))

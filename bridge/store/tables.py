@@ -74,6 +74,7 @@ cursors = Table(
     Column("number", BigInteger, nullable=False),
     Column("hash", LargeBinary, nullable=False),
     Column("watched", String, nullable=False),
+    Column("deferred_from", BigInteger),
 )
 
 cursor_ancestors = Table(

@@ -11,17 +11,19 @@ from tests.support.stores import memory_store
 from tests.unit.relayer.test_observer import ALPHA, BETA, CONFIRMATIONS, Observed
 from tests.virtual_time import in_virtual_time, running, until
 
+SENDERS = ["0x" + f"{number:02x}" * 20 for number in (0xA1, 0xA2, 0xA3)]
+
 
 @in_virtual_time
 async def test_a_full_store_stops_the_cursor_and_goes_on_from_there_when_there_is_room() -> None:
     world, store = World(), memory_store()
     world.start()
     relaying = RelaySettings(reliability=Reliability(dedup_capacity=2))
-    first = [world.send(ALPHA, BETA) for _ in range(2)]
+    first = [world.send(ALPHA, BETA, sender=sender) for sender in SENDERS[:2]]
     async with running(SimulatedRelayer(world, store, relaying=relaying)):
         await until(lambda: all(one.created and world.executions(one.message) == 1 for one in first))
         await until(lambda: all(one.confirmed_at for sent in first for one in store.outbox.entries(sent.message.id)))
-        late = world.send(ALPHA, BETA)
+        late = world.send(ALPHA, BETA, sender=SENDERS[2])
         await until(lambda: world.chains[ALPHA].height - store.observations.final_height(ALPHA) > 20)
         stopped = store.observations.final_height(ALPHA)
         await asyncio.sleep(30)
@@ -32,6 +34,32 @@ async def test_a_full_store_stops_the_cursor_and_goes_on_from_there_when_there_i
         assert store.outbox.forget(world.clock.now() + 1, 1) == 1
         await until(lambda: world.executions(late.message) == 1)
     assert store.outbox.seen() == 2
+    await world.stop()
+
+
+@in_virtual_time
+async def test_a_sender_that_has_its_share_holds_up_nobody_else() -> None:
+    """One sender may take three of four places. Its next message waits on its chain, also over a restart, and is not lost."""
+    world, store = World(), memory_store()
+    world.start()
+    relaying = RelaySettings(reliability=Reliability(dedup_capacity=4))
+    greedy, modest = SENDERS[:2]
+    async with running(SimulatedRelayer(world, store, relaying=relaying)):
+        first = [world.send(ALPHA, BETA, sender=greedy) for _ in range(3)]
+        await until(lambda: all(one.created and world.executions(one.message) == 1 for one in first))
+        await until(lambda: all(one.confirmed_at for sent in first for one in store.outbox.entries(sent.message.id)))
+        await asyncio.sleep(10)
+        late = world.send(ALPHA, BETA, sender=greedy)
+        other = world.send(ALPHA, BETA, sender=modest)
+        await until(lambda: other.created != [] and world.executions(other.message) == 1)
+        assert store.observations.message(late.message.id) is None
+    async with running(SimulatedRelayer(world, store, name="restarted", relaying=relaying)):
+        await asyncio.sleep(100)
+        assert store.observations.message(late.message.id) is None
+        assert world.chains[ALPHA].height - store.observations.final_height(ALPHA) < 10, "reading goes on"
+        assert store.outbox.forget(world.clock.now() + 1, 2) == 2
+        await until(lambda: world.executions(late.message) == 1)
+    assert store.outbox.seen() == 3
     await world.stop()
 
 
