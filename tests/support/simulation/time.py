@@ -6,11 +6,12 @@ import asyncio
 import selectors
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 from tests.support.simulation.power import PowerCut
 
 _Result = TypeVar("_Result")
+_Arguments = TypeVarTuple("_Arguments")
 
 _EPOCH = 1_700_000_000.0  # Unix seconds
 
@@ -38,12 +39,12 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return self._elapsed
 
     def run_in_executor(
-        self, executor: Executor | None, func: Callable[..., _Result], *arguments: Any
+        self, executor: Executor | None, func: Callable[[*_Arguments], _Result], *args: *_Arguments
     ) -> asyncio.Future[_Result]:
         """Runs a function at once: with threads, the order of things would differ each time."""
         done = self.create_future()
         try:
-            done.set_result(func(*arguments))
+            done.set_result(func(*args))
         except BaseException as error:  # noqa: BLE001  # a power cut too belongs to the task that asked
             done.set_exception(error)
         return done

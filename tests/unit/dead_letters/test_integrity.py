@@ -9,10 +9,10 @@ from typing import cast
 
 import pytest
 from eth_account import Account
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, insert, text
 
 from bridge.dead_letters.channels import Notice
-from bridge.dead_letters.integrity import denied_decisions
+from bridge.dead_letters.integrity import denied_decisions, verify
 from bridge.dead_letters.signing import KeySealer
 from bridge.protocol.delivery_policy import DEFAULT_POLICIES
 from bridge.protocol.deployment import Deployment
@@ -30,7 +30,7 @@ from bridge.service.dead_letter_service import verify_letters
 from bridge.service.keys import open_sealer
 from bridge.service.settings import Settings
 from bridge.store import open_store
-from bridge.store.dead_letters import DeadLetterLog
+from bridge.store.dead_letters import DeadLetterLog, dead_letter_log
 from tests.builders import ALPHA, BETA, message, retry_request
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.stores import memory_store
@@ -72,6 +72,26 @@ async def test_a_log_whose_last_decision_was_cut_off_is_found_at_the_next_start(
         review.store.close()
     assert not any("noted" in problem for problem in whole)
     assert any("was cut off or written again" in problem for problem in found)
+
+
+def test_record_of_another_log_of_the_same_signer_is_found(tmp_path: Path) -> None:
+    """It is whole, signed, and in its place: only the hash of the record before it tells."""
+    ours, theirs = (f"sqlite:///{tmp_path}/{name}.db" for name in ("ours", "theirs"))
+    for url, first in ((ours, "a"), (theirs, "b")):
+        with closing(DeadLetterLog(url)) as log:
+            log.append(entered(first), KeySealer(SEALER))
+            log.append(entered("c"), KeySealer(SEALER))
+    second = "SELECT * FROM dead_letter_log WHERE sequence = 2"
+    with create_engine(theirs).connect() as connection:
+        row = dict(connection.execute(text(second)).mappings().one())
+    cut_off(ours, "DELETE FROM dead_letter_log WHERE sequence = 2")
+    with create_engine(ours).begin() as connection:
+        connection.execute(insert(dead_letter_log).values(**row))
+    with closing(DeadLetterLog(ours)) as log:
+        found = verify(log, trusted=frozenset({SEALER.address})).violations
+    assert [(one.sequence, one.problem) for one in found] == [
+        (2, "does not follow the record before it: one of the two was changed")
+    ]
 
 
 async def test_only_decisions_that_a_contract_confirmed_are_asked_about_again() -> None:

@@ -139,6 +139,20 @@ async def test_a_transaction_too_cheap_for_the_chain_is_replaced_by_one_that_is_
 
 
 @in_virtual_time
+async def test_replacement_of_a_stuck_transaction_is_taken_by_nodes() -> None:
+    account = Account()
+    account.mining = False
+    sender = account.sender()
+    async with account.looked_after(sender):
+        task = asyncio.create_task(sender.send("p", call()))
+        await until(lambda: account.slots != [] and len(account.slots[0].versions) == 2)
+        latest = account.slots[0].versions[-1]
+        await until(lambda: latest.hash in account.chain.pool)
+        account.mining = True
+        assert (await task).transaction_hash == latest.hash
+
+
+@in_virtual_time
 async def test_no_replacement_offers_more_than_the_limit() -> None:
     account = Account()
     sender = account.sender(settings=tuned(SETTINGS, max_fee=100, INCLUSION_TIMEOUT=120))

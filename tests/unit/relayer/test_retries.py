@@ -15,7 +15,7 @@ from bridge.relayer.settings import RelaySettings
 from bridge.store import Store
 from bridge.store.tables import messages
 from tests.cases import for_each_case
-from tests.support.simulation import DAPP, Power, SimulatedRelayer, World, run_in_virtual_time
+from tests.support.simulation import DAPP, Power, SimulatedRelayer, World, contracts, run_in_virtual_time
 from tests.support.simulation.contracts import GMPS, Emitted, State
 from tests.support.stores import memory_store
 from tests.virtual_time import in_virtual_time, running, until
@@ -101,6 +101,20 @@ async def test_a_message_executed_meanwhile_needs_no_retry() -> None:
         request = case.world.request_retry(sent.message)
         await until(lambda: totals(case.store.jobs.counts(RetryJob)) == {RetryState.NOT_NEEDED: 1})
     assert job(case.store, request).outcome == "it was executed"
+    assert case.spent() == 0
+    await case.world.stop()
+
+
+@in_virtual_time
+async def test_a_message_that_has_expired_needs_no_retry(monkeypatch: pytest.MonkeyPatch) -> None:
+    case, expired = Stalled(), 2
+    monkeypatch.setitem(contracts._VIEWS, "receiptsOf", lambda _state, _arguments: (["uint16", "uint8"], [0, expired]))
+    async with running(case.bridge):
+        sent = case.world.send(ALPHA, BETA, gmps=(H,))
+        await until(lambda: sent.created != [])
+        request = case.world.request_retry(sent.message)
+        await until(lambda: totals(case.store.jobs.counts(RetryJob)) == {RetryState.NOT_NEEDED: 1})
+    assert job(case.store, request).outcome == "it has expired or was cancelled"
     assert case.spent() == 0
     await case.world.stop()
 

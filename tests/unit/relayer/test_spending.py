@@ -41,8 +41,6 @@ from tests.support.simulation.world import DAPP, Sent
 from tests.support.stores import memory_store
 from tests.virtual_time import in_virtual_time, running, until
 
-pytestmark = pytest.mark.long
-
 ALPHA, BETA = 31337, 31338
 LANE = Lane(ALPHA, BETA)
 DAY = 86_400
@@ -108,6 +106,7 @@ async def test_a_sender_at_its_bound_waits_until_midnight_says_why_and_no_other_
 
 
 @in_virtual_time
+@pytest.mark.long
 async def test_a_bound_that_is_raised_lets_what_waited_go_on() -> None:
     world, store = dear_world(), memory_store()
     async with running(SimulatedRelayer(world, store, bounds=SpendBounds(message=DELIVERY // 2))):
@@ -137,6 +136,7 @@ async def test_a_bound_that_is_raised_lets_what_waited_go_on() -> None:
 
 
 @in_virtual_time
+@pytest.mark.long
 async def test_what_waits_for_a_bound_blocks_no_ordered_lane() -> None:
     world, store = dear_world(), memory_store()
     relaying = RelaySettings(ordering=Ordering.BLOCK)
@@ -156,7 +156,7 @@ async def test_what_waits_for_a_bound_blocks_no_ordered_lane() -> None:
             {"relaying": RelaySettings(deny_senders=frozenset({STRANGER}))},
             "deny_senders",
         ),
-        ({"retry_for": frozenset({word(DAPP.address)})}, "add it to retry_for"),
+        ({"retry_for": frozenset({word(DAPP.address)})}, "add the sender to retry_for"),
         ({"bounds": SpendBounds(message=GWEI)}, "spending.message is 0.000000001 ether"),
     ],
     ids=["it is denied", "it has no consent", "it is at its bound"],
@@ -177,7 +177,7 @@ async def test_a_stranger_that_appoints_the_relayer_does_not_spend_its_money(
         ]
         await until(lambda: all(one.created for one in sent))
         world.request_retry(sent[0].message)  # the index asks as well
-        await asyncio.sleep(300)
+        await asyncio.sleep(60)
         assert lost(world, ALPHA, before) == 0
         (job,) = store.jobs.of_message(RetryJob, sent[0].message.id)
         assert (job.state, job.blocked_by) == (RetryState.OPEN, RetryBudget.SPENDING)
@@ -203,6 +203,7 @@ async def test_a_sender_with_consent_is_retried_within_its_bounds() -> None:
 
 
 @in_virtual_time
+@pytest.mark.long
 async def test_what_needs_more_gas_than_is_given_waits_with_the_figures_said_once_until_more_is_given() -> None:
     world, store = dear_world(), memory_store()
     little, enough = SendingSettings(poll_interval=0.5, max_gas=45_000), SendingSettings(poll_interval=0.5)
@@ -291,7 +292,7 @@ async def test_deliveries_that_the_recipient_refuses_count_and_further_ones_wait
         await until(lambda: sent.created != [] and len(world.receipts(sent.message)) == 1)
         for attempt, gmp in enumerate(gmps[1:], 1):
             world.chains[ALPHA].submit(partial(retried, message=sent.message, attempt=attempt, gmp=gmp))
-            await asyncio.sleep(100)
+            await asyncio.sleep(40)
         assert len(world.receipts(sent.message)) == 2, "one failure is left for an execution"
         waiting = next(one for one in store.outbox.entries(sent.message.id) if one.state is not OutboxState.DELIVERED)
         assert "of which 1 is left for what a call shows to succeed" in reason(store, sent.message, world.clock.now())
