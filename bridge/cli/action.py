@@ -9,6 +9,10 @@ from typing import Annotated, Any, Final, TypeVar
 import typer
 from rich.console import Console
 
+from bridge.atomic.answers import NEWEST, FoundAction, action_list, action_value, find_action, retriable
+from bridge.atomic.client import ActionClient
+from bridge.atomic.reader import ACTING_PATIENCE, ActionReader, Answers, due_steps
+from bridge.atomic.records import Action, Branch, BranchState, Decision
 from bridge.cli import options
 from bridge.cli.decider import signer
 from bridge.cli.output import (
@@ -24,14 +28,10 @@ from bridge.cli.output import (
 )
 from bridge.cli.workspace import Workspace
 from bridge.client import Client, RefusedError
-from bridge.client.actions import ActionClient
 from bridge.devnet.accounts import DAPP_KEY
-from bridge.evm.actions import ACTING_PATIENCE, ActionReader, Answers, due_steps
 from bridge.evm.chain import EvmChain
-from bridge.protocol.actions import Action, Branch, BranchState, Decision
 from bridge.protocol.ports import Chain, Receipt
 from bridge.protocol.times import readable
-from bridge.queries.actions import NEWEST, FoundAction, action_list, action_value, find_action, retriable
 from bridge.queries.lanes import chain_name
 from bridge.service.connections import connected
 from bridge.service.settings import check_chains
@@ -65,7 +65,7 @@ def list_actions(
     workspace = Workspace.current()
     deployment = workspace.deployment()
 
-    async def read(reader: ActionReader, _: Mapping[int, EvmChain]) -> Answers[Action]:
+    async def read(reader: ActionReader, _: Mapping[int, EvmChain]) -> Answers:
         return await reader.newest(limit)
 
     read_now = asyncio.run(_ask(workspace, read))

@@ -13,6 +13,8 @@ from typing import Any, Protocol, TypeVar
 import structlog
 from sqlalchemy import make_url
 
+from bridge.atomic.answers import NEWEST, ActionList, FoundAction, action_list, find_action
+from bridge.atomic.reader import ActionReader
 from bridge.cli.index_settings import chains_to_ask
 from bridge.cli.logs import configure_logging
 from bridge.cli.output import UsageError, progress
@@ -20,12 +22,10 @@ from bridge.cli.root import DEVNET, current
 from bridge.cli.workspace import Workspace
 from bridge.dead_letters.decisions import DecisionError
 from bridge.dead_letters.review import DeadLetterReview
-from bridge.evm.actions import ActionReader
 from bridge.evm.rpc_answers import RpcError, WrongChainError
 from bridge.protocol.deployment import Deployment, DeploymentError
 from bridge.protocol.indexed import Payment
 from bridge.protocol.ports import TransientError
-from bridge.queries.actions import NEWEST, ActionList, FoundAction, action_list, find_action
 from bridge.service.connections import connected
 from bridge.service.dead_letter_service import open_review
 from bridge.service.listening import listening_at

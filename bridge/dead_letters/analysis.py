@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from bridge.protocol.actions import ACTION_ROUTE
 from bridge.protocol.failures import FailureKind
 from bridge.protocol.gmps import Gmp, gmp_label
 from bridge.protocol.indexed import PausedThing
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.text import MOST_QUOTED, shortened
 from bridge.protocol.times import utc
-from bridge.records.dead_letters import DeadLetter
+from bridge.records.dead_letters import ACTION_ROUTE, DeadLetter
 from bridge.records.outbox import OutboxEntry, OutboxState
 from bridge.records.retries import RETRY_ROUTE
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from bridge.protocol.actions import ACTION_ROUTE, Action, Branch, action_letter_id
 from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.classification import class_of
 from bridge.protocol.delivery_policy import GiveUpReason
@@ -13,7 +12,7 @@ from bridge.protocol.failures import Failure, RecordedFailure
 from bridge.protocol.message import EnvelopeError, Message, decode_envelope
 from bridge.protocol.retry_requests import RetryRequest
 from bridge.protocol.times import iso_milliseconds
-from bridge.records.dead_letters import Draft, LogRecord, RecordKind
+from bridge.records.dead_letters import ACTION_ROUTE, Draft, LogRecord, RecordKind, action_letter_id
 from bridge.records.jobs import RetryJob
 from bridge.records.outbox import OutboxEntry, snapshot_of
 from bridge.records.retries import RETRY_ROUTE, spent_id
@@ -114,55 +113,46 @@ def budget_exhausted_record(
 
 
 def action_record(
-    action: Action,
-    branch: Branch,
+    action_id: bytes,
+    branch: int,
     message: Message,
     *,
     deliveries: Sequence[OutboxEntry],
     failure: Failure,
+    reason: str,
+    attempt: int,
+    evidence: Mapping[str, Any],
     now: float,
     retention: float,
 ) -> Draft:
-    """Builds the record of an action's participant that does not follow the decision, with evidence from both chains.
+    """Builds the record of an action's participant that does not follow the decision.
 
     Args:
-        action: The action according to its coordinator, which is the primary record.
-        branch: The participant's part.
+        action_id: The action.
+        branch: Number of the participant.
         message: Message that carries the decision to it.
         deliveries: All deliveries of that message.
         failure: The failure.
+        reason: State of the action.
+        attempt: Number of the phase's retries.
+        evidence: What the coordinator and the participant have on record.
         now: Unix seconds.
         retention: Minimum time in seconds for which the document is kept.
     """
-    event_id, told, reason = action_letter_id(action.id, branch.number), branch.participation, action.state.name
     document = {
-        "eventId": event_id,
+        "eventId": action_letter_id(action_id, branch),
         "messageId": f"0x{message.id.hex()}",
         "messageType": message.kind.name,
-        "sourceChainId": action.chain,
-        "destinationChainId": branch.chain,
+        "sourceChainId": message.source_chain,
+        "destinationChainId": message.destination_chain,
         "gmp": ACTION_ROUTE,
-        "attempt": branch.retries,
+        "attempt": attempt,
         "reason": reason,
         "originalMessage": f"0x{message.encode().hex()}",
         "failureHistory": [_failure(RecordedFailure(1, "", failure))],
         "routingSlip": {"deliveries": [line.value() for line in snapshot_of(deliveries)]},
         "headers": _failure_headers(failure, reason),
-        "action": {
-            "actionId": action.name,
-            "coordinator": action.coordinator,
-            "subject": f"0x{action.subject.hex()}",
-            "level": action.level.name,
-            "state": action.state.name,
-            "decision": action.decision.name,
-            "cause": action.cause.name,
-            "decidedAt": iso_milliseconds(action.decided_at),
-            "branch": branch.number,
-            "participant": branch.participant,
-            "knownToCoordinator": branch.state.name,
-            "knownToParticipant": told.state.name if told else None,
-            "participantSays": told.reason if told else branch.problem,
-        },
+        "action": dict(evidence),
     }
     return _entering(document, now, retention)
 

@@ -20,12 +20,20 @@ from bridge.dead_letters.dead_letter import (
     returned_record,
 )
 from bridge.dead_letters.settings import DeadLetterSettings
-from bridge.protocol.actions import Action, Branch, action_letter_id, action_of_letter
 from bridge.protocol.failures import Failure
 from bridge.protocol.lanes import Lane, LaneChange, LaneState
 from bridge.protocol.message import Message, decode_envelope
 from bridge.protocol.ports import Clock, TransientError
-from bridge.records.dead_letters import OPEN, DeadLetter, Draft, LetterStatus, LogHead, Sealer
+from bridge.records.dead_letters import (
+    OPEN,
+    DeadLetter,
+    Draft,
+    LetterStatus,
+    LogHead,
+    Sealer,
+    action_letter_id,
+    action_of_letter,
+)
 from bridge.records.jobs import RetryJob
 from bridge.records.outbox import Claim, Dead, OutboxEntry, OutboxState, Outcome, TryAgain
 from bridge.records.retries import retry_of
@@ -98,37 +106,57 @@ class DeadLetterQueue:
             self._halt(Lane(message.source_chain, message.destination_chain), draft.event_id, "", problem, failure)
         return problem
 
-    async def mark_action_diverged(self, action: Action, branch: Branch, message: Message, failure: Failure) -> bool:
+    async def mark_action_diverged(
+        self,
+        action_id: bytes,
+        branch: int,
+        message: Message,
+        failure: Failure,
+        *,
+        reason: str,
+        attempt: int,
+        evidence: Mapping[str, Any],
+    ) -> bool:
         """Writes the letter of a participant that does not follow the decision, once however often it is found.
+
+        Args:
+            action_id: The action.
+            branch: Number of the participant.
+            message: Message that carries the decision to it.
+            failure: The failure.
+            reason: State of the action.
+            attempt: Number of the phase's retries.
+            evidence: What the coordinator and the participant have on record.
 
         Returns:
             Whether the letter is new.
         """
-        event_id = action_letter_id(action.id, branch.number)
+        event_id = action_letter_id(action_id, branch)
         if await self._letters.in_thread(partial(self._letters.letter, event_id)) is not None:
             return False
         draft = action_record(
-            action,
+            action_id,
             branch,
             message,
             deliveries=self._store.outbox.entries(message.id),
             failure=failure,
+            reason=reason,
+            attempt=attempt,
+            evidence=evidence,
             now=self._clock.now(),
             retention=self._settings.retention,
         )
         return await self._write(draft) is None
 
-    async def close_action(self, action: Action, evidence: Mapping[str, Any]) -> None:
-        """Closes the letters about an action's participants, since the action has ended."""
-        await self._letters.in_thread(partial(self._close_action, action, evidence))
+    async def close_action(self, action_id: bytes, branch: int, evidence: Mapping[str, Any]) -> None:
+        """Closes the letter about an action's participant, since the action has ended."""
+        await self._letters.in_thread(partial(self._close, action_letter_id(action_id, branch), evidence))
 
-    def _close_action(self, action: Action, evidence: Mapping[str, Any]) -> None:
-        for branch in action.branches:
-            event_id = action_letter_id(action.id, branch.number)
-            letter = self._letters.letter(event_id)
-            if letter is not None and letter.status in OPEN:
-                last = self._letters.history(event_id)[-1]
-                self._letters.append(recovered_record(event_id, dict(evidence), last, self._clock.now()), self._sealer)
+    def _close(self, event_id: str, evidence: Mapping[str, Any]) -> None:
+        letter = self._letters.letter(event_id)
+        if letter is not None and letter.status in OPEN:
+            last = self._letters.history(event_id)[-1]
+            self._letters.append(recovered_record(event_id, dict(evidence), last, self._clock.now()), self._sealer)
 
     async def is_let_through(self, event_id: str) -> bool:
         """Whether an operator decided that the letter's subject is to be retried."""

@@ -31,13 +31,12 @@ from bridge.dead_letters.governance import Governance, proposal
 from bridge.dead_letters.parameters import OnChainParameters
 from bridge.dead_letters.signing import KeySealer, decision_signer
 from bridge.evm.routers import RouterReader, created_messages, is_contract
-from bridge.protocol.actions import action_of_letter
 from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import EnvelopeError, Kind, Message, decode_envelope
 from bridge.protocol.ports import Call, Chain, Clock, TransientError
-from bridge.records.dead_letters import DeadLetter, Decision, LogRecord, RecordKind, Sealer
+from bridge.records.dead_letters import DeadLetter, Decision, LogRecord, RecordKind, Sealer, action_of_letter
 from bridge.records.outbox import ForbiddenTransitionError
 from bridge.records.retries import retry_of
 from bridge.store import Store

@@ -10,13 +10,13 @@ from typing import Any, Final
 from eth_account.signers.local import LocalAccount
 from eth_utils import keccak
 
+from bridge.atomic.reader import COORDINATOR, Coordinator
+from bridge.atomic.records import Level, Window
 from bridge.client.client import transact
 from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY, RELAYER_KEY, account
 from bridge.devnet.artifacts import Artifact
 from bridge.devnet.deployer import Deployer
-from bridge.evm.actions import COORDINATOR, Coordinator
 from bridge.evm.chain import EvmChain
-from bridge.protocol.actions import Level, Window
 from bridge.protocol.contracts import Contract
 from bridge.protocol.deployment import COORDINATOR_EXAMPLE, PARTICIPANT_EXAMPLE, ChainDeployment, Deployment
 from bridge.protocol.events import load_abi

@@ -8,9 +8,16 @@ from typing import Any
 
 from bridge.dead_letters.analysis import Analysis
 from bridge.dead_letters.review import Opened
-from bridge.protocol.actions import action_of_letter
 from bridge.protocol.times import iso_milliseconds, utc
-from bridge.records.dead_letters import OPEN, DeadLetter, Decision, LetterStatus, LogRecord, RecordKind
+from bridge.records.dead_letters import (
+    OPEN,
+    DeadLetter,
+    Decision,
+    LetterStatus,
+    LogRecord,
+    RecordKind,
+    action_of_letter,
+)
 from bridge.records.outbox import OutboxEntry, OutboxState
 from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog

@@ -17,6 +17,20 @@ from eth_utils import decode_hex, keccak
 NO_RECORD: Final = bytes(32)
 """What the first record names as the hash before it."""
 
+ACTION_ROUTE: Final = "action"
+"""Stands in place of a GMP in a dead letter about an atomic action."""
+
+
+def action_letter_id(action_id: bytes, branch: int) -> str:
+    """Returns the event id of the dead letter about a participant that does not follow the decision."""
+    return f"0x{action_id.hex()}/{ACTION_ROUTE}/{branch}"
+
+
+def action_of_letter(event_id: str) -> tuple[bytes, int] | None:
+    """Returns the action and the participant that a dead letter is about, or None if it is about a message."""
+    action_id, is_action, branch = event_id.partition(f"/{ACTION_ROUTE}/")
+    return (decode_hex(action_id), int(branch)) if is_action else None
+
 
 class LetterStatus(StrEnum):
     """The state of a letter: what remains to be done about it."""

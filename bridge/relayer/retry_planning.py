@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from bridge.evm.actions import contract_retry_call, is_contract_retrier
+from bridge.evm.retriers import contract_retry_call, is_contract_retrier
 from bridge.evm.routers import Progress, RouterReader, SentMessage, created_messages
 from bridge.evm.sender import Sender
 from bridge.protocol.addresses import AddressError, from_bytes32

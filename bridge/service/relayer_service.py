@@ -17,8 +17,9 @@ from typing import Any, TypeVar
 
 import structlog
 
+from bridge.atomic.follower import Actions
+from bridge.atomic.reader import ActionReader
 from bridge.client import Client
-from bridge.evm.actions import ActionReader
 from bridge.evm.chain import EvmChain
 from bridge.evm.new_heads import NewHeads
 from bridge.evm.sender import Sender, SenderPool
@@ -33,7 +34,6 @@ from bridge.protocol.message import Message
 from bridge.protocol.ports import Attester, Call, Chain, Clock
 from bridge.records.jobs import SyncJob
 from bridge.records.streams import IndexSource
-from bridge.relayer.actions import Actions
 from bridge.relayer.execution import Execution
 from bridge.relayer.own_messages import OwnMessages
 from bridge.relayer.policies import Policies

@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field, SecretStr
 
+from bridge.atomic.follower import ActionSettings
 from bridge.dead_letters.settings import DeadLetterSettings
 from bridge.evm.settings import EndpointSettings, SendingSettings, SignerSource
 from bridge.gmps.settings import AttestationServices
 from bridge.protocol.deployment import Deployment
-from bridge.relayer.actions import ActionSettings
 from bridge.relayer.propagation import PropagationSettings
 from bridge.relayer.retries import RecoverySettings
 from bridge.relayer.settings import RELAY_CHECKS, RelaySettings

@@ -9,7 +9,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from bridge.protocol.actions import ActionState
+from bridge.atomic.records import ActionState
 from bridge.protocol.gmps import Gmp, gmp_title
 from bridge.protocol.status import Status
 from bridge.protocol.text import visible

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bridge.evm.actions import action_message
-from bridge.protocol.actions import ActionMessage
+from bridge.atomic.answers import change_text
+from bridge.atomic.reader import action_message
+from bridge.atomic.records import ActionMessage
 from bridge.protocol.indexed import DivergenceRecord, MessageRecord
 from bridge.protocol.message import Message
 from bridge.protocol.numbers import count, duration
 from bridge.protocol.status import Status
-from bridge.queries.actions import change_text
 from bridge.queries.advice import Act, Offer
 from bridge.queries.explain import Explanation, GmpProgress, Stage, Stored, read_stored, stored_explanation
 from bridge.queries.lanes import lane_name

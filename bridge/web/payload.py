@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from eth_abi.abi import decode
 
-from bridge.protocol.actions import ActionMessage
+from bridge.atomic.records import ActionMessage
 from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.events import UNDECODABLE
 from bridge.protocol.message import Kind, Message

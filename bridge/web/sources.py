@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from bridge.evm.actions import Coordinator
+from bridge.atomic.answers import ActionList, FoundAction
+from bridge.atomic.reader import Coordinator
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.indexed import Index
-from bridge.queries.actions import ActionList, FoundAction
 from bridge.queries.commands import for_network
 from bridge.queries.lanes import chain_name
 from bridge.store import Store

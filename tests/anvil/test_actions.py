@@ -12,20 +12,20 @@ from pathlib import Path
 import pytest
 
 from bridge import devnet as devnets
+from bridge.atomic.reader import PARTICIPANT, ActionReader
+from bridge.atomic.records import Action, ActionState, BranchState, Cause, Decision, Level, Window
 from bridge.client import RefusedError
 from bridge.dead_letters.decisions import DecisionError
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY, account
 from bridge.devnet.actions import FREEZE, UNFREEZE, Change, begin, is_frozen
 from bridge.devnet.gmps import devnet_attesters
-from bridge.evm.actions import PARTICIPANT, ActionReader
 from bridge.evm.chain import EvmChain, open_chains
-from bridge.protocol.actions import Action, ActionState, BranchState, Cause, Decision, Level, Window, action_letter_id
 from bridge.protocol.deployment import PARTICIPANT_EXAMPLE
 from bridge.protocol.ports import read_view
 from bridge.queries.dead_letters import opened_value
 from bridge.records.dead_letters import Decision as LetterDecision
-from bridge.records.dead_letters import LetterStatus
+from bridge.records.dead_letters import LetterStatus, action_letter_id
 from bridge.service.dead_letter_service import open_review
 from bridge.service.relayer_service import RelayerService, SystemClock, open_relayer
 from tests.anvil.command import Waybill

@@ -6,18 +6,16 @@ import random
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from bridge.protocol.actions import (
+from bridge.atomic.records import (
     ActionState,
     BranchState,
     Decision,
     Level,
     Phase,
     Window,
-    action_letter_id,
-    action_of_letter,
 )
 from bridge.protocol.message import Message
-from bridge.records.dead_letters import OPEN
+from bridge.records.dead_letters import OPEN, action_letter_id, action_of_letter
 from bridge.store.dead_letters import DeadLetterLog
 from tests.support.simulation import World
 from tests.support.simulation.actions import (

@@ -21,8 +21,8 @@ from multiprocessing import get_context
 
 import structlog
 
+from bridge.atomic.follower import ActionSettings
 from bridge.protocol.message import Kind
-from bridge.relayer.actions import ActionSettings
 from bridge.relayer.propagation import PropagationSettings
 from bridge.relayer.retries import RecoverySettings
 from bridge.store import Store

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bridge.protocol.actions import ActionState, Window
+from bridge.atomic.records import ActionState, Window
 from tests.simulation.chaos import SQUALL_SECONDS, WorldKind, play
 from tests.simulation.invariants import complaints
 from tests.support.simulation import contracts, run_in_virtual_time

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bridge.protocol.actions import (
+from bridge.atomic.records import (
     Action,
     ActionState,
     Branch,

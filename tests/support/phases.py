@@ -8,8 +8,8 @@ from eth_abi.abi import encode
 from eth_utils import keccak
 from eth_utils.address import to_checksum_address
 
-from bridge.evm.actions import Coordinator
-from bridge.protocol.actions import BranchState, Level, Phase, Window
+from bridge.atomic.reader import Coordinator
+from bridge.atomic.records import BranchState, Level, Phase, Window
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.message import Kind, Message
 from tests.support.actions import WINDOW

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from bridge.atomic.reader import ActionReader, Coordinator
+from bridge.atomic.records import Action, ActionState, Decision, Window
 from bridge.devnet.actions import FREEZE, UNFREEZE, Change, begin, is_frozen
-from bridge.evm.actions import ActionReader, Coordinator
 from bridge.evm.chain import EvmChain
-from bridge.protocol.actions import Action, ActionState, Decision, Window
 from bridge.protocol.deployment import COORDINATOR_EXAMPLE, Deployment
 
 _HASTY: Final = Window(prepare_ttl=300, decision_ttl=60, max_retries=2, max_backoff=4, lock_ttl=368)

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bridge.atomic.answers import by_state
+from bridge.atomic.records import ActionState
 from bridge.devnet.demo.actions import ActionOutcome
 from bridge.devnet.demo.audit import Audit
-from bridge.protocol.actions import ActionState
 from bridge.protocol.numbers import percentile
-from bridge.queries.actions import by_state
 
 
 class DisagreementError(Exception):

@@ -9,11 +9,11 @@ import structlog
 from eth_utils import decode_hex
 from fastapi import Response
 
+from bridge.atomic.answers import ActionList, FoundAction, action_value
 from bridge.evm.ttl_cache import Cached
 from bridge.protocol.numbers import duration
 from bridge.protocol.ports import TransientError
 from bridge.protocol.times import timestamp
-from bridge.queries.actions import ActionList, FoundAction, action_value
 from bridge.web.cells import (
     Cell,
     Section,

@@ -15,8 +15,8 @@ from eth_utils import keccak
 from eth_utils.abi import collapse_if_tuple
 from eth_utils.address import to_checksum_address
 
-from bridge.evm.actions import COORDINATOR, PARTICIPANT
-from bridge.protocol.actions import ActionState, BranchState, Cause, Decision, Level, Phase, Window
+from bridge.atomic.reader import COORDINATOR, PARTICIPANT
+from bridge.atomic.records import ActionState, BranchState, Cause, Decision, Level, Phase, Window
 from bridge.protocol.events import load_abi
 from bridge.protocol.message import Kind, Message
 from tests.support.simulation.reverts import refusal

@@ -16,7 +16,7 @@ from eth_utils import keccak
 from eth_utils.abi import collapse_if_tuple
 from eth_utils.address import to_checksum_address
 
-from bridge.evm.actions import COORDINATOR
+from bridge.atomic.reader import COORDINATOR
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.contracts import ADAPTER, ROUTER
 from bridge.protocol.events import (

@@ -9,9 +9,10 @@ from typing import Final, cast
 
 from eth_account import Account
 
+from bridge.atomic.follower import Actions, ActionSettings
+from bridge.atomic.reader import ActionReader, Coordinator
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.dead_letters.signing import KeySealer
-from bridge.evm.actions import ActionReader, Coordinator
 from bridge.evm.chain import EvmChain
 from bridge.evm.endpoint_policy import EndpointPolicy
 from bridge.evm.sender import Sender
@@ -23,7 +24,6 @@ from bridge.protocol.guarantee import ChoiceBounds, OperatorPolicies
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.ports import Call, Chain, TransientError
 from bridge.records.spending import UNBOUNDED, SpendBounds
-from bridge.relayer.actions import Actions, ActionSettings
 from bridge.relayer.execution import Execution
 from bridge.relayer.policies import Policies
 from bridge.relayer.propagation import Propagation, PropagationSettings, RoutePropagator

@@ -13,7 +13,6 @@ import structlog
 from bridge.dead_letters.integrity import verify
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.dead_letters.signing import KeySealer
-from bridge.protocol.actions import BranchState
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.delivery_policy import DEFAULT_POLICIES
 from bridge.protocol.failures import Failure, FailureKind
@@ -26,7 +25,6 @@ from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog
 from tests.builders import ALPHA, BETA, block, message, word
 from tests.cases import for_each_case
-from tests.support.actions import action, branch
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.power import Power, PowerCut, Powered, powered_store
 from tests.support.stores import memory_dead_letters, memory_store
@@ -72,15 +70,17 @@ async def test_a_letter_holds_the_message_verbatim_and_every_failure() -> None:
 
 
 async def test_the_letter_of_an_actions_participant_holds_the_message_that_carries_the_decision_to_it() -> None:
-    review, sent, diverged = DeadLetterService(), message(), action(branch(0, BETA, BranchState.DIVERGED))
+    review, sent = DeadLetterService(), message()
     failure = Failure(at=review.clock.now(), kind=FailureKind.REFUSED, code="DIVERGED", message="TOO_FEW_UNITS")
     for is_new in (True, False):
-        assert (
-            await review.dead_letter_queue.mark_action_diverged(diverged, diverged.branches[0], sent, failure) is is_new
+        written = await review.dead_letter_queue.mark_action_diverged(
+            b"\x01" * 32, 0, sent, failure, reason="DIVERGED", attempt=2, evidence={"branch": 0}
         )
+        assert written is is_new
     (record,) = review.dead_letters.records()
     assert record.document is not None
     assert record.document["originalMessage"] == f"0x{sent.encode().hex()}"
+    assert record.document["action"] == {"branch": 0}
     assert [one["errorMessage"] for one in record.document["failureHistory"]] == ["TOO_FEW_UNITS"]
     headers = {"waybill-error": "TOO_FEW_UNITS", "waybill-error-type": "DIVERGED"}
     assert headers.items() <= record.document["headers"].items()

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from eth_utils import decode_hex
-
 from bridge.protocol.status import Status
 
 
@@ -323,18 +321,3 @@ class Contradiction:
     decision: Decision
     found: BranchState
     reason: str
-
-
-ACTION_ROUTE: Final = "action"
-"""Stands where other dead letters name a GMP."""
-
-
-def action_letter_id(action_id: bytes, branch: int) -> str:
-    """The name of the dead letter about a participant that is not where the decision wants it."""
-    return f"0x{action_id.hex()}/{ACTION_ROUTE}/{branch}"
-
-
-def action_of_letter(event_id: str) -> tuple[bytes, int] | None:
-    """The action and the participant that a dead letter of that name is about; None if it is about a message."""
-    action_id, is_action, branch = event_id.partition(f"/{ACTION_ROUTE}/")
-    return (decode_hex(action_id), int(branch)) if is_action else None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bridge.evm.actions import OnSubject, due_steps
-from bridge.protocol.actions import ActionState, BranchState, Decision, Level, Offer, Phase, PhaseMessage
+from bridge.atomic.answers import FoundAction, action_acts, action_value, change_text, findings, meaning
+from bridge.atomic.follower import failures_of
+from bridge.atomic.reader import OnSubject, due_steps
+from bridge.atomic.records import ActionState, BranchState, Decision, Level, Offer, Phase, PhaseMessage
 from bridge.protocol.deployment import PARTICIPANT_EXAMPLE, Deployment
-from bridge.queries.actions import FoundAction, action_acts, action_value, change_text, findings, meaning
-from bridge.relayer.actions import failures_of
 from tests.cases import for_each_case
 from tests.support.actions import action, branch, participation
 from tests.support.phases import PARTICIPANTS, freeze

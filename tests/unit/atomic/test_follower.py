@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from bridge.atomic.follower import Actions, ActionSettings
+from bridge.atomic.reader import ActionReader, Coordinator
+from bridge.atomic.records import Action, ActionState, Branch, BranchState, Decision
 from bridge.dead_letters.queue import DeadLetterQueue
-from bridge.evm.actions import ActionReader, Coordinator
-from bridge.protocol.actions import Action, ActionState, Branch, BranchState, Decision
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.protocol.ports import Call, UnansweredError
-from bridge.relayer.actions import Actions, ActionSettings
 from bridge.relayer.retries import Retried
 from tests.support.actions import WINDOW, action, branch, participation
 from tests.support.stores import memory_store

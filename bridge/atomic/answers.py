@@ -10,8 +10,8 @@ from typing import Any, Final
 from eth_abi.abi import decode
 from eth_utils.address import to_checksum_address
 
-from bridge.evm.actions import NOTHING_ELSE, SHOWN_PATIENCE, ActionReader, Answers, OnSubject, due_steps
-from bridge.protocol.actions import Action, ActionState, Branch, BranchState, Decision, Level, Phase, PhaseMessage
+from bridge.atomic.reader import NOTHING_ELSE, SHOWN_PATIENCE, ActionReader, Answers, OnSubject, due_steps
+from bridge.atomic.records import Action, ActionState, Branch, BranchState, Decision, Level, Phase, PhaseMessage
 from bridge.protocol.deployment import PARTICIPANT_EXAMPLE, Deployment
 from bridge.protocol.events import UNDECODABLE
 from bridge.protocol.status import Status
@@ -219,14 +219,14 @@ def summary_value(action: Action, deployment: Deployment) -> dict[str, Any]:
     }
 
 
-def action_list(read: Answers[Action], deployment: Deployment) -> ActionList:
+def action_list(read: Answers, deployment: Deployment) -> ActionList:
     """Returns the coordinators' newest actions, and the chains that did not answer."""
     return ActionList(
-        values=[summary_value(action, deployment) for action in read.given], silent=silent_chains(read, deployment)
+        values=[summary_value(action, deployment) for action in read.actions], silent=silent_chains(read, deployment)
     )
 
 
-def silent_chains(read: Answers[Any], deployment: Deployment) -> tuple[str, ...]:
+def silent_chains(read: Answers, deployment: Deployment) -> tuple[str, ...]:
     """Returns the names of the coordinators' chains that did not answer."""
     return tuple(sorted({chain_name(deployment, coordinator.chain) for coordinator in read.problems}))
 

@@ -6,23 +6,24 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from eth_utils.address import to_checksum_address
 from pydantic import Field
 
+from bridge.atomic.reader import ActionReader, Coordinator, Step, due_steps
+from bridge.atomic.records import Action, ActionState, Branch, BranchState
 from bridge.client import RefusedError
 from bridge.dead_letters.queue import DeadLetterQueue
-from bridge.evm.actions import ActionReader, Coordinator, Step, due_steps
 from bridge.evm.sender import Sending
 from bridge.evm.supervision import run_forever
-from bridge.protocol.actions import Action, ActionState, Branch, BranchState
 from bridge.protocol.contracts import explain_revert
 from bridge.protocol.deployment import COORDINATOR_EXAMPLE, Deployment
 from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.message import Message
 from bridge.protocol.ports import Call, CallRevertedError, Chain, Clock, TransientError
+from bridge.protocol.times import iso_milliseconds
 from bridge.records.spending import SpendBlockedError
 from bridge.relayer.retries import Retried, RetryFailedError
 from bridge.relayer.retry_planning import find_message
@@ -181,7 +182,7 @@ class Actions:
         await self._write_letters(part)
         self._advance(part, asked_at)
         if part.agrees:
-            await self._letters.close_action(part, {"by": part.name, "state": part.state.name})
+            await self._letters.close_action(part.id, branch.number, {"by": part.name, "state": part.state.name})
             if not self._pays_report(part):
                 agreed.add(branch.number)
         if len(agreed) == len(action.branches):
@@ -271,7 +272,15 @@ class Actions:
                     branch=branch.number,
                     reason=failure.message,
                 )
-            elif await self._letters.mark_action_diverged(action, branch, message, failure):
+            elif await self._letters.mark_action_diverged(
+                action.id,
+                branch.number,
+                message,
+                failure,
+                reason=action.state.name,
+                attempt=branch.retries,
+                evidence=evidence_of(action, branch),
+            ):
                 _log.error(
                     "participant is not where the decision wants it",
                     action=action.name,
@@ -313,6 +322,26 @@ def failures_of(action: Action, now: float) -> Iterator[tuple[Branch, Failure]]:
             seen = f"it says {branch.participation.state.name}" if branch.participation else branch.problem
             text = f"participant {branch.participant} did not confirm {action.decision.name} in time; {seen}"
             yield branch, Failure(at=now, kind=FailureKind.UNANSWERED, code=_code(action), message=text)
+
+
+def evidence_of(action: Action, branch: Branch) -> dict[str, Any]:
+    """Returns what the coordinator, whose record is the primary one, and a participant say, for a dead letter."""
+    told = branch.participation
+    return {
+        "actionId": action.name,
+        "coordinator": action.coordinator,
+        "subject": f"0x{action.subject.hex()}",
+        "level": action.level.name,
+        "state": action.state.name,
+        "decision": action.decision.name,
+        "cause": action.cause.name,
+        "decidedAt": iso_milliseconds(action.decided_at),
+        "branch": branch.number,
+        "participant": branch.participant,
+        "knownToCoordinator": branch.state.name,
+        "knownToParticipant": told.state.name if told else None,
+        "participantSays": told.reason if told else branch.problem,
+    }
 
 
 def _code(action: Action) -> str:

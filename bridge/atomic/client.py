@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from eth_account.signers.base import BaseAccount
 from eth_utils import keccak
 
+from bridge.atomic.reader import Step, abort_call, reconcile_calls
+from bridge.atomic.records import Action, Branch, BranchState
 from bridge.client.client import RefusedError, transact
-from bridge.evm.actions import Step, abort_call, contract_retry_call, reconcile_calls
+from bridge.evm.retriers import contract_retry_call
 from bridge.evm.routers import RouterReader
 from bridge.evm.signing import Signer
-from bridge.protocol.actions import Action, Branch, BranchState
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp

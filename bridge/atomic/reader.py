@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 from eth_abi.abi import decode, encode
 from eth_utils import decode_hex, keccak
 
-from bridge.evm.routers import RouterReader
-from bridge.protocol.actions import (
+from bridge.atomic.records import (
     Action,
     ActionMessage,
     ActionState,
@@ -26,11 +25,11 @@ from bridge.protocol.actions import (
     PhaseMessage,
     Window,
 )
+from bridge.evm.routers import RouterReader
 from bridge.protocol.addresses import AddressError, from_bytes32
-from bridge.protocol.contracts import Contract, explain_revert, message_tuple
+from bridge.protocol.contracts import Contract, explain_revert
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.events import UNDECODABLE, load_abi
-from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.protocol.ports import Call, CallRevertedError, Chain, TransientError, read_view
 from bridge.protocol.status import Status
@@ -63,14 +62,11 @@ class Coordinator:
     address: str
 
 
-_Value = TypeVar("_Value")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answers(Generic[_Value]):
-    """Values read from the coordinators whose chains answered, and the problems of the others."""
+class Answers:
+    """Actions of the coordinators whose chains answered, and the problems of the others."""
 
-    given: Sequence[_Value]
+    actions: Sequence[Action]
     problems: Mapping[Coordinator, TransientError]
 
 
@@ -122,13 +118,6 @@ def reconcile_calls(action: Action, branch: Branch, evidence: bytes) -> tuple[Ca
     )
 
 
-def contract_retry_call(message: Message, sender: str, fees: Sequence[tuple[Gmp, int]], refund_to: str) -> Call:
-    """Returns the retry of a contract's message, which the contract makes for one of its retriers (`IRouterClient.retry`)."""
-    named = [(int(gmp), fee) for gmp, fee in fees]
-    data = COORDINATOR.encode("retry", (message.id, message_tuple(message), 1, named, refund_to))
-    return Call(to=sender, data=data, value=sum(fee for _, fee in fees))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """A call that advances an action; anyone may send and pay for it."""
@@ -159,15 +148,6 @@ def due_steps(action: Action) -> list[Step]:
             text = f"have participant {branch.number} answer {participation.state.name}"
             steps.append(Step(name=name, chain=branch.chain, call=call, text=text))
     return steps
-
-
-async def is_contract_retrier(chain: Chain, sender: str, account: str) -> bool:
-    """Returns whether a message's sender is a contract that lets an account retry its messages."""
-    try:
-        answer = await chain.call(Call(to=sender, data=COORDINATOR.encode("isRetrier", account)))
-    except CallRevertedError:
-        return False
-    return answer == (1).to_bytes(32, "big")
 
 
 def action_message(message: Message, coordinators: Collection[Coordinator]) -> ActionMessage | None:
@@ -238,43 +218,29 @@ class ActionReader:
         """Returns the action with that number without its participants' records, or None if it does not exist (any more)."""
         return await self._action(coordinator, bytes(await self._ask(coordinator, "actionIdOf", number)))
 
-    async def newest(self, limit: int) -> Answers[Action]:
-        """Returns the newest actions of all coordinators together, without their participants' records."""
-        read = await self._of_each(limit, self.at)
-        actions = sorted(filter(None, read.given), key=lambda action: action.begun_at, reverse=True)
-        return Answers(given=actions[:limit], problems=read.problems)
-
-    async def states(self, limit: int) -> Answers[ActionState]:
-        """Returns the states of each coordinator's newest actions, which is cheaper than reading the actions."""
-        read = await self._of_each(limit, self._state)
-        return Answers(given=[state for state in read.given if state is not ActionState.NONE], problems=read.problems)
-
-    async def _of_each(self, limit: int, read: Callable[[Coordinator, int], Awaitable[_Value]]) -> Answers[_Value]:
-        """Reads each coordinator's newest actions, all coordinators concurrently.
+    async def newest(self, limit: int) -> Answers:
+        """Returns the newest actions of all coordinators together, without their participants' records.
 
         Raises:
             UnansweredError: no coordinator's chain answered.
         """
 
-        async def read_newest(coordinator: Coordinator) -> Sequence[_Value] | TransientError:
+        async def read(coordinator: Coordinator) -> Sequence[Action | None] | TransientError:
             try:
                 count = await self.count(coordinator)
                 numbers = range(count, max(0, count - limit), -1)
-                return await asyncio.gather(*(read(coordinator, number) for number in numbers))
+                return await asyncio.gather(*(self.at(coordinator, number) for number in numbers))
             except TransientError as error:
                 return error
 
-        answers = await asyncio.gather(*map(read_newest, self.coordinators))
+        answers = await asyncio.gather(*map(read, self.coordinators))
         pairs = list(zip(self.coordinators, answers, strict=True))
         problems = {coordinator: answer for coordinator, answer in pairs if isinstance(answer, TransientError)}
         if problems and len(problems) == len(pairs):
             raise next(iter(problems.values()))
-        given = [value for _, answer in pairs if not isinstance(answer, TransientError) for value in answer]
-        return Answers(given=given, problems=problems)
-
-    async def _state(self, coordinator: Coordinator, number: int) -> ActionState:
-        action_id = await self._ask(coordinator, "actionIdOf", number)
-        return ActionState((await self._ask(coordinator, "actionOf", action_id))[2])
+        given = [action for answer in answers if not isinstance(answer, TransientError) for action in answer if action]
+        newest = sorted(given, key=lambda action: action.begun_at, reverse=True)
+        return Answers(actions=newest[:limit], problems=problems)
 
     async def find(self, action_id: bytes, patience: float = ACTING_PATIENCE) -> Action | None:
         """Returns an action with its participants' records, or None if no coordinator has it.
