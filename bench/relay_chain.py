@@ -117,7 +117,6 @@ async def _relay(devnet: Devnet, path: Path, *, max_calls_per_tx: int, sends: in
         store=f"sqlite:///{path}",
         poll_interval=0.1,
         in_flight=IN_FLIGHT,
-        send_batch=IN_FLIGHT,
         max_calls_per_tx=max_calls_per_tx,
     )
     store = Store(settings.store)

@@ -299,7 +299,7 @@ async def _pauser(subject: _Subject, here: ChainDeployment, chain: EvmChain) -> 
         advice = "the owner calls setTripwire: without it nothing pauses a GMP that lies"
         yield Finding(check, "the router names none", advice)
     elif pauser is not None and pauser.lower() != named.lower():
-        advice = "the owner calls setTripwire, or correct key or signer in [tripwire]"
+        advice = "the owner calls setTripwire, or correct key or account in [tripwire]"
         yield Finding(check, f"the router names {named}, the settings {pauser}", advice, has_failed=True)
     else:
         yield _balance(check, named, await chain.balance(named), "send it some: without it no pause can be sent")

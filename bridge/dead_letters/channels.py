@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from email.message import EmailMessage
 from enum import StrEnum
 from typing import Any, Final, Protocol
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import httpx
 import orjson
@@ -131,6 +132,30 @@ class Mailbox:
     starttls: bool = False
     user: str | None = None
     password: str | None = None
+
+    @classmethod
+    def parse(cls, url: str) -> Mailbox:
+        """Parses a URL such as ``smtp+starttls://USER:PASSWORD@HOST:587/?from=A@B&to=C@D,E@F``.
+
+        Raises:
+            ValueError: it is no such URL; the message does not quote it, since it may hold a password.
+        """
+        parts = urlsplit(url)
+        query = parse_qs(parts.query)
+        senders, recipients = query.get("from", []), ",".join(query.get("to", [])).split(",")
+        if parts.scheme not in ("smtp", "smtp+starttls") or not parts.hostname:
+            raise ValueError("the mail server is named as smtp://HOST or smtp+starttls://HOST")
+        if len(senders) != 1 or not all("@" in address for address in (*senders, *recipients)):
+            raise ValueError("the URL of the mail server ends with ?from=ADDRESS&to=ADDRESS,ADDRESS")
+        return cls(
+            host=parts.hostname,
+            port=parts.port or 25,
+            sender=senders[0],
+            recipients=tuple(recipients),
+            starttls=parts.scheme == "smtp+starttls",
+            user=unquote(parts.username) if parts.username else None,
+            password=unquote(parts.password) if parts.password else None,
+        )
 
 
 class Email:

@@ -4,26 +4,15 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, field_validator
 
+from bridge.dead_letters.channels import Mailbox
 from bridge.settings import Address, Addresses, Section, Wei
 
 _DAY: Final = 86_400  # seconds
 
 DEFAULT_WEI_PER_DAY: Final = 10**17
 """Wei that messages to governance may cost on their source per day, unless the settings say otherwise."""
-
-
-class EmailSettings(Section):
-    """A mail server with sender and recipients."""
-
-    host: str = Field(description="the mail server")
-    port: int = Field(default=25, gt=0, lt=65_536, description="of the mail server")
-    sender: str = Field(pattern=r"^[^@\s]+@[^@\s]+$", description="address that the mails come from")
-    recipients: tuple[str, ...] = Field(min_length=1, description="addresses that they go to")
-    starttls: bool = Field(default=False, description="whether to encrypt with STARTTLS")
-    user: str | None = Field(default=None, description="to log in as")
-    password: SecretStr | None = Field(default=None, description="of that user")
 
 
 class AlertSettings(Section):
@@ -42,21 +31,26 @@ class AlertSettings(Section):
     pagerduty_key: SecretStr | None = Field(
         default=None, description="the integration's routing key; none: PagerDuty is not notified"
     )
-    email: EmailSettings | None = Field(default=None, description="see below; none: no mails")
+    email: SecretStr | None = Field(
+        default=None,
+        description="mail server, sender and recipients: smtp://USER:PASSWORD@HOST:PORT/?from=A@B&to=C@D,E@F; smtp+starttls:// encrypts",
+    )
 
     TIMEOUT: ClassVar[float] = 10.0  # seconds until a channel counts as silent
 
+    @field_validator("email")
+    @classmethod
+    def _is_a_mailbox(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is not None:
+            Mailbox.parse(url.get_secret_value())
+        return url
 
-class ContractOnChain(Section):
-    """A contract on a chain of the network."""
 
-    chain: str = Field(description="its name or id")
-    address: Address = Field(description="the contract")
-
-
-class GovernanceSettings(ContractOnChain):
+class GovernanceSettings(Section):
     """The governance contract, which decides what operators may not."""
 
+    chain: str = Field(description="its chain, by name or id")
+    address: Address = Field(description="the contract")
     wei_per_day: Wei = Field(
         default=DEFAULT_WEI_PER_DAY,
         ge=0,
@@ -80,10 +74,6 @@ class DeadLetterSettings(Section):
     tries: int = Field(default=3, gt=0, description="to write a letter, before its lane halts")
     poll_interval: float = Field(
         default=5.0, gt=0, description="seconds between two looks at what became of open letters"
-    )
-    parameters: ContractOnChain | None = Field(
-        default=None,
-        description="chain and address of the contract with thresholds and operators; none: the deployments file's",
     )
     governance: GovernanceSettings | None = Field(
         default=None,

@@ -223,7 +223,7 @@ class Sender:
     async def _work_off(self) -> None:
         await asyncio.sleep(0)  # lets concurrent callers join the same batch
         while self._wanted:
-            batch = [self._wanted.popleft() for _ in range(min(len(self._wanted), self._account.settings.send_batch))]
+            batch = [self._wanted.popleft() for _ in range(min(len(self._wanted), self._account.settings.BATCH))]
             await self._try_batch(batch)
 
     async def _try_batch(self, batch: list[_Wanted]) -> None:

@@ -10,10 +10,9 @@ from pydantic import Field, model_validator
 
 from bridge.evm.endpoint_policy import EndpointPolicy
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.lanes import Lane
 from bridge.protocol.message import MOST_GAS
 from bridge.records.spending import SpendBounds
-from bridge.settings import Address, LaneRule, Names, Section, Wei
+from bridge.settings import Address, Names, Section, Wei
 
 _ETHER: Final = 10**18
 
@@ -117,12 +116,6 @@ class EndpointSettings(Section):
         return {chain_id: chain.ws_url for chain_id, chain in named.items() if chain is not None and chain.ws_url}
 
 
-class SpendLimit(LaneRule):
-    """What a lane may cost per day (UTC)."""
-
-    wei_per_day: Wei = Field(gt=0, description="what may be spent")
-
-
 class SpendingSettings(Section):
     """What transactions may cost on each chain, in its own currency, and how often executions may fail."""
 
@@ -130,9 +123,7 @@ class SpendingSettings(Section):
     sender_per_day: Wei = Field(
         default=2 * _ETHER, gt=0, description="wei that one sender's messages may cost on a chain per day (UTC)"
     )
-    lane_per_day: Wei = Field(
-        default=5 * _ETHER, gt=0, description="wei that a lane may cost on a chain per day; `spend_limits` names others"
-    )
+    lane_per_day: Wei = Field(default=5 * _ETHER, gt=0, description="wei that a lane may cost on a chain per day")
     chain_per_day: Wei = Field(default=10 * _ETHER, gt=0, description="wei that all may cost on a chain per day")
     message_failures: int = Field(
         default=5, gt=0, description="executions of one message that may fail in a transaction, ever"
@@ -154,9 +145,7 @@ class SendingSettings(Section):
         gt=0,
         description="between two looks at a chain; where blocks take longer than a second, as long as one takes, up to 15 s",
     )
-    rebroadcast: float = Field(default=20.0, gt=0, description="until a transaction is sent again")
     fee_bump_after: float = Field(default=60.0, gt=0, description="until a transaction offers a higher fee")
-    send_batch: int = Field(default=100, gt=0, description="calls signed and stored at once")
     max_calls_per_tx: int = Field(
         default=20,
         ge=1,
@@ -166,27 +155,25 @@ class SendingSettings(Section):
     max_gas: int = Field(default=MOST_GAS, gt=21_000, description="gas that no transaction exceeds")
     max_fee: Wei | None = Field(default=None, gt=0, description="wei per gas that no transaction exceeds")
     spending: SpendingSettings = Field(default=SpendingSettings(), description="what transactions may cost, see below")
-    spend_limits: tuple[SpendLimit, ...] = Field(
-        default=(), description="wei that a lane may cost on a chain per day, in place of `spending.lane_per_day`"
-    )
 
     RESERVATION: ClassVar[float] = 10.0  # until a reserved nonce that was never signed for is closed by a no-op
     REFUSALS: ClassVar[int] = 5  # by every node, after which a transaction that is in no pool is given up
     FOREIGN: ClassVar[float] = 15.0  # until another signer is assumed to have used a nonce with an unknown transaction
     INCLUSION_TIMEOUT: ClassVar[float] = 180.0  # until a delivery without a block counts as failed
     GAS_MARGIN: ClassVar[float] = 1.2  # on top of an estimate
+    BATCH: ClassVar[int] = 200  # calls signed and stored at once
+
+    @property
+    def rebroadcast_after(self) -> float:
+        """Seconds after which a transaction without a block is sent again: three times before its fee is raised."""
+        return self.fee_bump_after / 3
 
     def bounds(self, deployment: Deployment) -> SpendBounds:
-        """What transactions may cost on the chains of a network; where several limits fit a lane, the least counts."""
-        lanes: dict[Lane, int] = {}
-        for limit in self.spend_limits:
-            for lane in limit.lanes(deployment):
-                lanes[lane] = min(limit.wei_per_day, lanes.get(lane, limit.wei_per_day))
+        """Returns what transactions may cost on the chains of a network."""
         return SpendBounds(
             message=self.spending.message,
             sender=self.spending.sender_per_day,
             lane=self.spending.lane_per_day,
-            lanes=lanes,
             chain=self.spending.chain_per_day,
             message_failures=self.spending.message_failures,
             sender_failures=self.spending.sender_failures_per_day,

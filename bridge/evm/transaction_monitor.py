@@ -189,7 +189,7 @@ class TransactionMonitor:
         settings = self._account.settings
         last = self._account.last_sent.get(slot.slot_id)
         is_missing = slot.state is SlotState.SIGNED or self._was_passed_over(slot, head)
-        patience = settings.poll_interval if is_missing else settings.rebroadcast
+        patience = settings.poll_interval if is_missing else settings.rebroadcast_after
         return last is None or self._account.clock.now() - last >= patience
 
     def _was_passed_over(self, slot: Slot, head: bytes) -> bool:

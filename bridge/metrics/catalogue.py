@@ -198,7 +198,7 @@ METRICS: Final = (
         _GAUGE,
         (*_LANE, "chain"),
         "What may a lane cost a day?",
-        "`spending.lane_per_day` or its `spend_limits`, in wei; absent as long as it has cost nothing today.",
+        "`spending.lane_per_day`, in wei; absent as long as it has cost nothing today.",
     ),
     Metric(
         "waybill_spend_blocked",

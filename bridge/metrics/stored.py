@@ -97,7 +97,7 @@ def _add_spending(samples: Samples, names: _Names, spending: Spending, bounds: S
     for spent in spending.lanes(now):
         lane = names.lane(spent.lane.source_chain, spent.lane.destination_chain)
         samples.add("waybill_spend_reserved_wei", spent.wei, chain=names.chain(spent.chain_id), **lane)
-        limit = bounds.of_lane(spent.lane)
+        limit = bounds.lane
         if limit is not None:
             samples.add("waybill_spend_limit_wei", limit, chain=names.chain(spent.chain_id), **lane)
     waiting = Counter((one.lane, one.bound) for one in spending.blocked(since=now - _BLOCKED_SECONDS))

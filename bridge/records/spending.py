@@ -146,7 +146,6 @@ class SpendBounds:
         message: Total cost of one message.
         sender: Cost of one sender's messages per UTC day.
         lane: Cost of one lane per UTC day.
-        lanes: Exceptions to `lane` for some lanes.
         chain: Cost of everything per UTC day.
         message_failures: Failed executions of one message.
         sender_failures: Failed executions of one sender's messages per UTC day.
@@ -156,7 +155,6 @@ class SpendBounds:
     message: int | None = None
     sender: int | None = None
     lane: int | None = None
-    lanes: Mapping[Lane, int] = field(default_factory=dict)
     chain: int | None = None
     message_failures: int | None = None
     sender_failures: int | None = None
@@ -165,10 +163,6 @@ class SpendBounds:
     def data_fee(self, chain_id: int, length: int) -> int:
         """Returns the rollup's data fee in wei for that many bytes, on top of gas."""
         return self.data_fees.get(chain_id, 0) * length
-
-    def of_lane(self, lane: Lane) -> int | None:
-        """Returns the daily bound of a lane in wei."""
-        return self.lanes.get(lane, self.lane)
 
     def of_sender(self, who: SpentFor | None) -> int | None:
         """What that sender may cost in a day."""
@@ -198,7 +192,7 @@ class SpendBounds:
         bounds: list[tuple[Bound, TotalKey | None, int | None, str, float | None]] = [
             (Bound.MESSAGE, keys.message, self.message, "its message", None),
             (Bound.SENDER, keys.sender, self.of_sender(who), "its sender's messages", midnight),
-            (Bound.LANE, keys.lane, self.of_lane(who.lane) if who else None, "its lane", midnight),
+            (Bound.LANE, keys.lane, self.lane, "its lane", midnight),
             (Bound.CHAIN, keys.chain, self.chain, "everything", midnight),
         ]
         for bound, key, limit, named, until in bounds:
@@ -214,8 +208,6 @@ class SpendBounds:
 
     def _setting(self, bound: Bound, who: SpentFor | None) -> str:
         """The name of the setting that holds a bound."""
-        if bound is Bound.LANE and who is not None and who.lane in self.lanes:
-            return "spend_limits"
         if bound is Bound.SENDER and who is not None and who.sender_per_day is not None:
             return "dlq.governance.wei_per_day"
         return bound.value

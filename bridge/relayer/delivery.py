@@ -72,7 +72,7 @@ from bridge.relayer.breaker import BreakerState, GmpHealth
 from bridge.relayer.delivery_commits import DeliveryCommits
 from bridge.relayer.fair_queue import FairQueue
 from bridge.relayer.policies import Policies
-from bridge.relayer.settings import Ordering, PhaseTimeouts, RelaySettings
+from bridge.relayer.settings import Ordering, RelaySettings
 from bridge.relayer.spending import SpendGate
 from bridge.store.outbox import Outbox
 
@@ -131,7 +131,6 @@ class Deliveries:
         final_height: Callable[[], int],
         settings: RelaySettings,
         acceptance: RelayPolicy,
-        phases: PhaseTimeouts,
     ) -> None:
         """Stores the dependencies; `final_height` returns the destination's highest final block."""
         self._worker = worker
@@ -151,7 +150,6 @@ class Deliveries:
         self._prices = AsyncCached(self._max_price, lasts=_PRICE_LASTS, clock=clock.now)
         self._settings = settings
         self._acceptance = acceptance
-        self._phases = phases
         self._gmps = settings.claimable & adapters.keys()
         self.wakeup = Wakeup()
         self._commits = DeliveryCommits(outbox, clock, settings, written=self._may_claim_more)
@@ -333,7 +331,7 @@ class Deliveries:
     async def _deliver(self, entry: OutboxEntry, claim: Claim) -> Delivered:
         adapter, dispatch = self._adapters[entry.dispatch.gmp], entry.dispatch
         self._gate.admit(_message_of(entry), self._chain.chain_id)  # before any request
-        timeouts = self._phases.of(entry.lane, entry.kind)
+        timeouts = self._settings.phase_timeouts_of(entry.kind)
         async with _timed(Phase.ATTEST, timeouts):
             attestation = await _attested(adapter, dispatch)
         while True:

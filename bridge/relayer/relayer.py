@@ -96,7 +96,6 @@ class Relayer:
                 final_height=partial(store.observations.final_height, chain_id),
                 settings=settings,
                 acceptance=settings.acceptance(deployment),
-                phases=settings.phases(deployment),
             )
             for chain_id, sender in senders.items()
         }
@@ -126,7 +125,7 @@ class Relayer:
             self._clock,
             start_block=deployed.start_block,
             finality=FinalityRule.of(deployed),
-            block_range=self._settings.block_range,
+            block_range=self._settings.BLOCK_RANGE,
             capacity=self._capacity,
             asset_classes=self._settings.classes(deployment),
             completeness=completeness,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import ClassVar, Final
 
 from pydantic import Field, field_validator
 
@@ -29,11 +28,10 @@ from bridge.protocol.guarantee import (
     OperatorPolicies,
 )
 from bridge.protocol.invariants import Reliability, require_reliable
-from bridge.protocol.lanes import Lane
 from bridge.protocol.message import Kind
 from bridge.records.relay_policy import RelayPolicy
 from bridge.relayer.delivery_commits import CommitSettings, CommitStrategy
-from bridge.settings import Addresses, Check, Gmps, LaneRule, Names, Section
+from bridge.settings import Addresses, Check, Gmps, Names, Section
 
 _DOCUMENTED: Final = {"high-frequency": HIGH_FREQUENCY_TRADING_TTL, "regulatory": REGULATED_ASSET_TTL}
 
@@ -75,33 +73,6 @@ class PhaseSettings(Section):
     deliver: float = Field(default=900.0, gt=0, description="until the delivery is in a block")
 
 
-class PhaseLimit(LaneRule):
-    """Phase timeouts for a lane, a kind of message, or both; where several apply, the shortest counts."""
-
-    kind: KindName | None = Field(default=None, description="of message; none is every one")
-    attest: float | None = Field(default=None, gt=0, description="until the GMP's attestation is there")
-    deliver: float | None = Field(default=None, gt=0, description="until the delivery is in a block")
-
-
-@dataclass(frozen=True, slots=True)
-class PhaseTimeouts:
-    """The phase timeouts of every message on a network, in seconds by phase."""
-
-    general: Mapping[str, float]
-    limits: tuple[tuple[frozenset[Lane], Kind | None, Mapping[str, float]], ...]  # lanes, kind, seconds
-    atomicity: Mapping[Kind, Atomicity]
-
-    def of(self, lane: Lane, kind: Kind) -> Mapping[str, float]:
-        """The timeouts of such messages: of the limits that fit the shortest, else the general ones. BEST_EFFORT has none."""
-        if not self.atomicity[kind].has_phases:
-            return {}
-        found = dict(self.general)
-        fitting = [seconds for lanes, of_kind, seconds in self.limits if lane in lanes and of_kind in (None, kind)]
-        for phase in {phase for seconds in fitting for phase in seconds}:
-            found[phase] = min(seconds[phase] for seconds in fitting if phase in seconds)
-        return found
-
-
 class RelaySettings(CommitSettings):
     """How messages are observed and delivered. Times are in seconds."""
 
@@ -123,7 +94,6 @@ class RelaySettings(CommitSettings):
         gt=0,
         description="deliveries under way at once, per destination; idle queues and live traffic may add some",
     )
-    block_range: int = Field(default=2_000, gt=0, description="blocks asked for at once when catching up")
     ordering: Ordering = Field(
         default=Ordering.SKIP,
         description="whether a failing delivery blocks those behind it in its lane and GMP: skip, block",
@@ -148,10 +118,11 @@ class RelaySettings(CommitSettings):
     phase_timeouts: PhaseSettings = Field(
         default=PhaseSettings(), description="until a phase of a delivery is given up"
     )
-    phase_limits: tuple[PhaseLimit, ...] = Field(
-        default=(), description="other phase timeouts for some lanes and kinds"
-    )
     reliability: Reliability = Field(default=Reliability(), description="values that must fit each other")
+
+    BLOCK_RANGE: ClassVar[int] = (
+        5_000  # blocks per request when catching up; an endpoint that refuses so many is asked for fewer
+    )
 
     @field_validator("policies")
     @classmethod
@@ -197,18 +168,10 @@ class RelaySettings(CommitSettings):
             for name, asset_class in self.asset_classes.items()
         )
 
-    def phases(self, deployment: Deployment) -> PhaseTimeouts:
-        """The phase timeouts on a network."""
-        phases = {"attest", "deliver"}
-        limits = tuple(
-            (
-                frozenset(limit.lanes(deployment)),
-                limit.kind,
-                limit.model_dump(include=phases, exclude_none=True),
-            )
-            for limit in self.phase_limits
-        )
-        return PhaseTimeouts(self.phase_timeouts.model_dump(), limits, {**DEFAULT_ATOMICITY, **self.atomicity})
+    def phase_timeouts_of(self, kind: Kind) -> Mapping[str, float]:
+        """Returns the seconds that each phase of a message's delivery may take. BEST_EFFORT has no phases."""
+        atomicity = self.atomicity.get(kind, DEFAULT_ATOMICITY[kind])
+        return self.phase_timeouts.model_dump() if atomicity.has_phases else {}
 
     def accepts_chain(self, name: str) -> bool:
         """Whether messages from and to a chain are delivered."""

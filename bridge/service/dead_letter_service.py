@@ -60,7 +60,7 @@ class DeadLetterService:
         self._verified = LogHead()  # the last record that was verified
         self._seen: tuple[bytes, tuple[Violation, ...]] | None = None  # problems already alerted on
         self._untold: Verified | None = None  # alerts that a channel has not accepted yet
-        self._parameters = on_chain_parameters(deployment, chains, settings)
+        self._parameters = on_chain_parameters(deployment, chains)
         told = channels(settings.dlq.alerts)
         governance = _governance(deployment, settings)
         if governance is not None:
@@ -160,18 +160,15 @@ async def verify_network(
     """Verifies without a relayer, reading operators from the chains."""
     async with connected(deployment, settings) as chains:
         until = log.last_sequence()
-        trusted = await trusted_accounts(log, on_chain_parameters(deployment, chains, settings), settings)
+        trusted = await trusted_accounts(log, on_chain_parameters(deployment, chains), settings)
         denied = await denied_decisions(log, chains)
     return verify_letters(log, store, trusted, head, denied=denied, until=until)
 
 
-def on_chain_parameters(deployment: Deployment, chains: Mapping[int, Chain], settings: Settings) -> OnChainParameters:
-    """The `Parameters` contract: the settings', else the deployments file's."""
-    named = settings.dlq.parameters
-    deployed = deployment.chain(named.chain) if named else deployment.chains[0]
-    return OnChainParameters(
-        chains[deployed.chain_id], deployed.router, named.address if named else deployed.parameters
-    )
+def on_chain_parameters(deployment: Deployment, chains: Mapping[int, Chain]) -> OnChainParameters:
+    """The `Parameters` contract of the network's first chain."""
+    deployed = deployment.chains[0]
+    return OnChainParameters(chains[deployed.chain_id], deployed.router, deployed.parameters)
 
 
 def open_review(
@@ -190,7 +187,7 @@ def open_review(
         chains=chains,
         store=store,
         log=log,
-        parameters=on_chain_parameters(deployment, chains, settings),
+        parameters=on_chain_parameters(deployment, chains),
         clock=clock,
         operator=operator,
         governance=_governance(deployment, settings),
@@ -218,15 +215,5 @@ def channels(alerts: AlertSettings) -> list[Channel]:
     if alerts.pagerduty_key is not None:
         found.append(PagerDuty(alerts.pagerduty, alerts.pagerduty_key.get_secret_value(), timeout=alerts.TIMEOUT))
     if alerts.email is not None:
-        box = alerts.email
-        mailbox = Mailbox(
-            host=box.host,
-            port=box.port,
-            sender=box.sender,
-            recipients=box.recipients,
-            starttls=box.starttls,
-            user=box.user,
-            password=box.password.get_secret_value() if box.password else None,
-        )
-        found.append(Email(mailbox, timeout=alerts.TIMEOUT))
+        found.append(Email(Mailbox.parse(alerts.email.get_secret_value()), timeout=alerts.TIMEOUT))
     return found

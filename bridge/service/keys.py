@@ -15,7 +15,7 @@ _NOBODY_SEALS = (
     "no key to seal dead letters with: set `key` in [dlq], or name a signer with an environment variable or a keystore"
     " (a remote signer signs transactions alone)"
 )
-_NOBODY_PAUSES = "no key for the tripwire: set `key` or `signer` in [tripwire]"
+_NOBODY_PAUSES = "no key for the tripwire: set `key`, or `account` to the name of one in [accounts], in [tripwire]"
 
 
 def paying_signers(settings: Settings, deployment: Deployment) -> dict[int, list[Signer]]:
@@ -39,15 +39,20 @@ def tripwire_signer(settings: Settings) -> Signer:
     """The account that pauses.
 
     Raises:
-        SettingsError: none is named.
+        SettingsError: none is named, or there is no account of that name.
         InvalidKeyError: the key is invalid or can't be opened.
     """
     table = settings.tripwire
     if table.key is not None:
         return LocalSigner.from_key(table.key.get_secret_value())
-    if table.signer is not None:
-        return opened(table.signer)
-    raise SettingsError(_NOBODY_PAUSES)
+    if table.account is None:
+        raise SettingsError(_NOBODY_PAUSES)
+    source = settings.accounts.get(table.account)
+    if source is None:
+        raise SettingsError(
+            f"account {table.account!r} of [tripwire] is not in [accounts]: add it there, or correct the name"
+        )
+    return opened(source)
 
 
 def open_sealer(settings: Settings) -> KeySealer:

@@ -40,7 +40,6 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
         "low-latency": MappingProxyType(
             {
                 "poll_interval": 0.2,
-                "rebroadcast": 8.0,
                 "fee_bump_after": 24.0,
                 "in_flight": 32,
                 "commit": "message",
@@ -52,8 +51,6 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
             {
                 "poll_interval": 2.0,
                 "in_flight": 512,
-                "block_range": 10_000,
-                "send_batch": 500,
                 "lease": 30.0,
                 "commit": "batch",
                 "commit_interval": 1_000,
@@ -138,19 +135,17 @@ class Settings(  # type: ignore[misc]  # both kinds of model refuse unknown name
 
     def chain_names(self) -> dict[str, frozenset[str] | set[str]]:
         """The chains that settings name, by setting."""
-        contracts = [one for one in (self.dlq.parameters, self.dlq.governance) if one is not None]
+        governance = self.dlq.governance
         return {
             "chains": set(self.chains),
             "allow_chains": self.allow_chains,
             "deny_chains": self.deny_chains,
             "signers": {name for signer in self.signers for name in signer.chains},
-            "phase_limits": {name for limit in self.phase_limits for name in limit.chain_names},
             "spending": set(self.spending.data_fees),
             **self.attestations.chains(),
             "actions": set(self.actions.coordinators),
             "asset_classes": {name for one in self.asset_classes.values() for name in one.members},
-            "dlq": {contract.chain for contract in contracts if not contract.chain.isdigit()},
-            "spend_limits": {name for limit in self.spend_limits for name in limit.chain_names},
+            "dlq": {governance.chain} if governance is not None and not governance.chain.isdigit() else set(),
         }
 
 

@@ -6,22 +6,19 @@ from typing import ClassVar, Final, Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from bridge.evm.settings import SendingSettings, SignerSource
+from bridge.evm.settings import SendingSettings
 from bridge.protocol.gmps import Gmp
 from bridge.settings import Gmps, Section
 
-MAX_PAUSE: Final = 6 * 3600
-"""Longest pause that the router grants a tripwire, in seconds."""
+PAUSE: Final = 6 * 3600
+"""Seconds for which a GMP is paused: the longest pause that the router grants a tripwire."""
 
 
 class TripwireSettings(Section):
-    """The tripwire: with which key it pauses a GMP that lies, and for how long; times in seconds."""
+    """The tripwire, which pauses a GMP that lies; times in seconds."""
 
     key: SecretStr | None = Field(default=None, description="pauses; the routers name its account as their tripwire")
-    signer: SignerSource | None = Field(
-        default=None, description="in place of key: a variable, a keystore or a remote signer"
-    )
-    pause: int = Field(default=MAX_PAUSE, ge=60, le=MAX_PAUSE, description="for which a GMP is paused")
+    account: str | None = Field(default=None, description="in place of key: an account of `accounts`, by its name")
     max_clock_skew: float = Field(default=15.0, ge=0, description="by which the times of two chains may differ")
     early_gmps: Gmps = Field(
         default=frozenset[Gmp](),
@@ -33,8 +30,8 @@ class TripwireSettings(Section):
 
     @model_validator(mode="after")
     def _has_one_key(self) -> Self:
-        if self.key is not None and self.signer is not None:
-            raise ValueError("the tripwire has one key: set key or signer, not both")
+        if self.key is not None and self.account is not None:
+            raise ValueError("the tripwire has one key: set key or account, not both")
         return self
 
     def sending(self) -> SendingSettings:

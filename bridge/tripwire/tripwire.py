@@ -24,7 +24,7 @@ from bridge.protocol.gmps import gmp_label
 from bridge.protocol.ports import Call, CallRevertedError, Chain, Clock, TransientError, read_view
 from bridge.store.accusations import Accusation, Accusations, AccusationState
 from bridge.tripwire.evidence import WITHOUT_CREATION, Evidence, Suspicion
-from bridge.tripwire.settings import TripwireSettings
+from bridge.tripwire.settings import PAUSE, TripwireSettings
 
 _log = structlog.get_logger(__name__)
 
@@ -148,9 +148,9 @@ class Tripwire:
         )
         if int(adapter, 16) == 0:
             raise _RefusedError("the router no longer has an adapter of the GMP")
-        if paused_until >= head.timestamp + self._settings.pause // 2:
+        if paused_until >= head.timestamp + PAUSE // 2:
             return int(paused_until)
-        seconds = min(self._settings.pause, allowance)
+        seconds = min(PAUSE, allowance)
         if seconds < _MIN_PAUSE:
             raise _RefusedError(
                 f"the tripwire's allowance is {allowance} s; the guardian or the owner can pause the GMP"

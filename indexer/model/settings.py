@@ -144,7 +144,6 @@ class IndexTable(Section):
     poll_interval: float = Field(
         default=1.0, gt=0, description="between two looks at a chain at least; each block gets one look (devnet: 0.1)"
     )
-    finality_depth: int = Field(default=64, gt=0, description="blocks, where a node does not know the tag finalized")
     lake_interval: float = Field(default=30.0, gt=0, description="between two appends to the lake")
     refresh_interval: float = Field(default=3_600.0, gt=0, description="between two refreshes of the tables")
     keep_days: int = Field(default=30, ge=0, description="days that the store keeps messages that have ended")
@@ -170,4 +169,4 @@ class IndexTable(Section):
     @property
     def limits(self) -> SourceLimits:
         """How the chains are read."""
-        return SourceLimits(poll_interval=self.poll_interval, finality_depth=self.finality_depth)
+        return SourceLimits(poll_interval=self.poll_interval)

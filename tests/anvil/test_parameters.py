@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from eth_abi.abi import encode
 from eth_utils import keccak
@@ -14,7 +12,6 @@ from bridge.devnet.accounts import DEPLOYER_KEY, account
 from bridge.evm.chain import EvmChain
 from bridge.protocol.ports import Call
 from bridge.service.dead_letter_service import on_chain_parameters
-from tests.anvil.test_relayer import settings
 from tests.anvil.traffic import DAPP, transact
 
 pytestmark = pytest.mark.long
@@ -23,11 +20,11 @@ OWNER = account(DEPLOYER_KEY)
 
 
 async def test_thresholds_and_operators_are_read_from_the_contract_that_governance_changes(
-    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
+    devnet: Devnet, chains: dict[int, EvmChain]
 ) -> None:
     alpha = devnet.deployment.chains[0]
     assert alpha.parameters is not None
-    parameters = on_chain_parameters(devnet.deployment, chains, settings(tmp_path))
+    parameters = on_chain_parameters(devnet.deployment, chains)
     assert await parameters.thresholds() == Thresholds(10, 100)
     assert await parameters.is_operator(OWNER.address)
     assert not await parameters.is_operator(DAPP.address)

@@ -41,7 +41,7 @@ def settings(folder: Path, **changes: object) -> Settings:
         "relayer_key": RELAYER_KEY,
         "store": f"sqlite:///{folder}/bridge.db",
         "poll_interval": 0.1,
-        "rebroadcast": 1,
+        "fee_bump_after": 3,
         "policies": {"plain": {"base": 0.3, "cap": 3}},
         "retry_for": ["any"],
     }

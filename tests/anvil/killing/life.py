@@ -28,7 +28,7 @@ from bridge.evm.supervision import run_forever
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.errors import CursorMovedError
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.guarantee import DEFAULT_ATOMICITY, ChoiceBounds, OperatorPolicies
+from bridge.protocol.guarantee import ChoiceBounds, OperatorPolicies
 from bridge.protocol.ports import Call, Dispatch, Log, Watch
 from bridge.records.outbox import OutboxState
 from bridge.records.relay_policy import EVERYTHING
@@ -36,7 +36,7 @@ from bridge.relayer.breaker import GmpHealth
 from bridge.relayer.delivery import Deliveries
 from bridge.relayer.delivery_commits import CommitStrategy
 from bridge.relayer.policies import Policies
-from bridge.relayer.settings import PhaseTimeouts, RelaySettings
+from bridge.relayer.settings import RelaySettings
 from bridge.relayer.spending import SpendGate
 from bridge.store import Store, open_dead_letters
 from bridge.store.finality import Finality
@@ -166,7 +166,7 @@ async def _live(history: History, number: int) -> None:
             clock,
             finality=Finality(store.observations, BETA),
             settings=tuned(
-                SendingSettings(poll_interval=0.02, rebroadcast=0.3, max_calls_per_tx=history.max_calls_per_tx),
+                SendingSettings(poll_interval=0.02, fee_bump_after=0.9, max_calls_per_tx=history.max_calls_per_tx),
                 RESERVATION=0.1,
                 FOREIGN=0.5,
                 INCLUSION_TIMEOUT=30,
@@ -211,7 +211,6 @@ def _deliveries(history: History, store: Store, sender: Sender, adapter: OneMore
         final_height=lambda: 0,
         settings=settings,
         acceptance=EVERYTHING,
-        phases=PhaseTimeouts(settings.phase_timeouts.model_dump(), (), DEFAULT_ATOMICITY),
     )
 
 

@@ -48,9 +48,7 @@ from tests.support.stores import memory_dead_letters
 SEALER: Final = Account.from_key("0x" + "44" * 32)
 _POLL: Final = 1.0  # seconds
 _ENDPOINTS: Final = EndpointPolicy(agreement=2, try_seconds=1e-6)  # tried a second time, and no more
-_SENDING: Final = tuned(
-    SendingSettings(poll_interval=_POLL, rebroadcast=5, fee_bump_after=15), FOREIGN=5, INCLUSION_TIMEOUT=60
-)
+_SENDING: Final = tuned(SendingSettings(poll_interval=_POLL, fee_bump_after=15), FOREIGN=5, INCLUSION_TIMEOUT=60)
 
 
 def _propagation(

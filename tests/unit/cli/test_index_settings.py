@@ -26,7 +26,6 @@ max_message_retries = 4
 stall_after = 300
 max_lag = 60
 poll_interval = 0.5
-finality_depth = 12
 lake_interval = 11.0
 refresh_interval = 600.0
 keep_days = 3
@@ -83,7 +82,7 @@ def test_everything_that_can_be_set_arrives_where_it_is_used(workspace: Workspac
         by_lane={(31337, 31338): 200, (31338, 31337): 100},
         retries_by_kind=RETRIES | {Kind.STATE_SYNC: 2},
     )
-    assert settings.limits == SourceLimits(poll_interval=0.5, finality_depth=12)
+    assert settings.limits == SourceLimits(poll_interval=0.5)
     assert settings.endpoints == {
         31337: replace(INDEX_POLICY, requests_per_second=10.0, batch=5),
         31338: INDEX_POLICY,

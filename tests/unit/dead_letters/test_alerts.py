@@ -202,7 +202,7 @@ async def test_mail_reaches_the_server_and_its_subject_stays_one_line() -> None:
     review = DeadLetterService()
     await review.die(error="first line\nBcc: everybody@example.org")
     with mail_server() as server:
-        box = Mailbox(host="127.0.0.1", port=server.port, sender="waybill@example.org", recipients=("ops@example.org",))
+        box = Mailbox.parse(f"smtp://127.0.0.1:{server.port}/?from=waybill@example.org&to=ops@example.org")
         await tell_all(Alerts(review.dead_letters, [Email(box, timeout=PATIENCE)], Fixed(), review.clock))
         (received,) = server.mails
     mail = email.message_from_string(received, policy=email.policy.default)
@@ -355,6 +355,23 @@ async def test_without_a_contract_the_routers_owner_and_guardian_decide() -> Non
     assert await parameters.is_operator(SEALER.address)
     assert not await parameters.is_operator(OPERATOR.address)
     assert await parameters.thresholds() == Thresholds()
+
+
+def test_a_mail_servers_url_names_all_that_is_needed() -> None:
+    url = "smtp+starttls://ops%40example.org:p%40ss@mail.example:587/?from=waybill@example.org&to=a@b.c,d@e.f"
+    assert Mailbox.parse(url) == Mailbox(
+        host="mail.example",
+        port=587,
+        sender="waybill@example.org",
+        recipients=("a@b.c", "d@e.f"),
+        starttls=True,
+        user="ops@example.org",
+        password="p@ss",
+    )
+    for wrong in ("http://mail.example/?from=a@b&to=c@d", "smtp://mail.example/?from=a@b", "smtp://u:secret@/?to=c@d"):
+        with pytest.raises(ValueError, match="mail server") as refused:
+            Mailbox.parse(wrong)
+        assert "secret" not in str(refused.value)
 
 
 async def test_a_log_that_can_not_even_be_read_is_told_as_tampering(hook: WebhookServer, tmp_path: Path) -> None:

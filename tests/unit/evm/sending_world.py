@@ -23,7 +23,7 @@ from tests.support.stores import memory_store
 CHAIN = 31337
 SOMEBODY = "0x" + "7E" * 20
 SETTINGS = tuned(
-    SendingSettings(poll_interval=0.5, rebroadcast=5, fee_bump_after=15, max_calls_per_tx=1),
+    SendingSettings(poll_interval=0.5, fee_bump_after=15, max_calls_per_tx=1),
     FOREIGN=5,
     INCLUSION_TIMEOUT=60,
     RESERVATION=3,

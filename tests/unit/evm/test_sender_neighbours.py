@@ -80,7 +80,7 @@ async def test_call_that_became_next_late_is_not_charged() -> None:
     """The nonce before it was closed just before its time ran out: it has had no time of its own."""
     account = Account()
     account.mining = False
-    settings = tuned(SETTINGS, INCLUSION_TIMEOUT=10, fee_bump_after=1_000, rebroadcast=1_000)
+    settings = tuned(SETTINGS, INCLUSION_TIMEOUT=10, fee_bump_after=1_000)
     sender = account.sender(settings=settings)
     async with account.looked_after(sender):
         first = asyncio.create_task(sender.send("first", call(0)))

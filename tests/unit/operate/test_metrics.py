@@ -214,7 +214,7 @@ def monitor(
     settings = Settings.load(
         asset_classes={"regulatory": {"members": {"alpha": [ACCOUNT]}}},
         paused_gmps="wormhole",
-        spend_limits=[{"source": "alpha", "wei_per_day": 9_000}],
+        spending={"lane_per_day": 9_000},
         store="sqlite:///bridge.db",
     )
     return Monitor(

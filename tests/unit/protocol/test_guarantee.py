@@ -274,43 +274,6 @@ async def test_a_phase_that_hangs_ends_in_a_timeout_and_a_retry_but_for_best_eff
     await world.stop()
 
 
-@for_each_case(
-    "limits, seconds",
-    [
-        ([{"kind": "state_sync", "attest": 3}], 3),
-        ([{"source": f"chain-{ALPHA}", "destination": f"chain-{BETA}", "attest": 5}], 5),
-        (
-            [
-                {"source": f"chain-{ALPHA}", "attest": 90},
-                {"kind": "state_sync", "source": f"chain-{ALPHA}", "attest": 4},
-            ],
-            4,
-        ),
-        ([{"destination": f"chain-{ALPHA}", "attest": 3}, {"kind": "lock_management", "attest": 3}, {"deliver": 3}], 7),
-    ],
-)
-@in_virtual_time
-async def test_phases_have_timeouts_of_their_lane_and_kind(limits: list[dict[str, Any]], seconds: int) -> None:
-    world, store = World(), memory_store()
-    world.start()
-    settings = Settings.load(phase_timeouts={"attest": 7.0, "deliver": 60.0}, phase_limits=limits)
-    bridge = SimulatedRelayer(world, store, relaying=settings)
-    for deliveries in bridge.relayer.deliveries.values():
-        deliveries._adapters = {gmp: Hanging(gmp, world.chains) for gmp in GMPS}
-    async with running(bridge):
-        sent = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
-        await until(lambda: any(one.failed_tries for one in store.outbox.listed()), seconds=60)
-        (entry,) = store.outbox.entries(sent.message.id)
-    (failed, *_) = store.outbox.failures(entry.event_id)
-    assert f"phase attest did not end within {seconds} s" in failed.failure.message
-    await world.stop()
-
-
-def test_a_phase_limit_of_no_kind_is_refused() -> None:
-    with pytest.raises(SettingsError, match="'gossip' is not a kind of message"):
-        Settings.load(phase_limits=[{"kind": "gossip", "attest": 3}])
-
-
 def test_a_level_of_atomicity_that_does_not_exist_or_is_of_no_kind_is_refused() -> None:
     with pytest.raises(SettingsError, match="not a kind of message"):
         Settings.load(atomicity={"gossip": "GUARANTEED"})

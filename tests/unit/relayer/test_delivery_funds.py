@@ -9,7 +9,6 @@ import pytest
 from bridge.evm.sender import Sender, SenderPool
 from bridge.evm.settings import SendingSettings
 from bridge.evm.signing import LocalSigner
-from bridge.protocol.lanes import Lane
 from bridge.protocol.ports import TransientError
 from bridge.records.figures import SlotSum
 from bridge.records.outbox import OutboxState
@@ -25,7 +24,7 @@ from tests.virtual_time import in_virtual_time, running, until
 ALPHA, BETA = 31337, 31338
 DAY = 86_400
 DELIVERY = 10**9  # wei that one costs at most: amounts are kept in whole gwei
-PATIENT = tuned(SendingSettings(poll_interval=0.5, rebroadcast=5, fee_bump_after=15), FOREIGN=5, INCLUSION_TIMEOUT=30)
+PATIENT = tuned(SendingSettings(poll_interval=0.5, fee_bump_after=15), FOREIGN=5, INCLUSION_TIMEOUT=30)
 
 
 def is_executed(world: World, sent: Sent) -> bool:
@@ -65,7 +64,7 @@ async def test_without_funds_deliveries_wait_for_hours_and_lose_no_try() -> None
 async def test_a_lane_that_has_cost_enough_waits_until_midnight_and_others_do_not() -> None:
     world, store = World(), memory_store()
     world.start()
-    limited = SpendBounds(lanes={Lane(ALPHA, BETA): DELIVERY})
+    limited = SpendBounds(lane=DELIVERY)
     async with running(SimulatedRelayer(world, store, bounds=limited)):
         first = world.send(ALPHA, BETA)
         await until(lambda: is_executed(world, first))

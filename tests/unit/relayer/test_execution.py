@@ -207,7 +207,7 @@ def execution(case: Case, gate: SpendGate) -> Execution:
     [
         ({"accepts": RelayPolicy(withheld_sources=frozenset({ALPHA}))}, "leave messages of its sender or lane alone"),
         ({"accepts": RelayPolicy(senders=frozenset({bytes(32)}))}, "leave messages of its sender or lane alone"),
-        ({"bounds": SpendBounds(lanes={LANE: 1})}, "spend_limits is 1 wei"),
+        ({"bounds": SpendBounds(lane=1)}, "spending.lane_per_day is 1 wei"),
         ({"bounds": SpendBounds(message=10**9)}, "spending.message is 0.000000001 ether"),
     ],
 )

@@ -48,7 +48,6 @@ def settings(tmp_path: Path) -> Settings:
         index_store=f"sqlite:///{tmp_path}/index.db",
         policies={"query": {"max_retries": 2, "base": 3}},
         phase_timeouts={"attest": 50},
-        phase_limits=[{"source": "alpha", "kind": "state_sync", "attest": 4}],
         asset_classes={"regulatory": {"members": {"beta": [SENDER]}}},
         deny_senders=[SENDER],
         dlq={"retention_days": 7},
@@ -100,10 +99,9 @@ def test_no_two_waits_are_drawn_alike(service: RelayerService) -> None:
 
 
 def test_phases_end_after_the_settings_times(service: RelayerService) -> None:
-    phases_of = deliveries_of(service)._phases.of
-    assert phases_of(LANE, Kind.STATE_SYNC)["attest"] == 4
-    assert phases_of(Lane(BETA, ALPHA), Kind.STATE_SYNC)["attest"] == 50
-    assert phases_of(LANE, Kind.LOCK_MANAGEMENT) == {"attest": 50, "deliver": 900}
+    timeouts_of = deliveries_of(service)._settings.phase_timeouts_of
+    assert timeouts_of(Kind.LOCK_MANAGEMENT) == {"attest": 50, "deliver": 900}
+    assert timeouts_of(Kind.QUERY) == {}
     assert Settings.load().phase_timeouts.model_dump() == {"attest": 120, "deliver": 900}, "the defaults"
 
 

@@ -202,12 +202,11 @@ def test_profiles_are_valid_and_keep_the_documents_rows(profile: str) -> None:
     "amount, wei", [("0.5 ether", 5 * 10**17), ("30 gwei", 30 * 10**9), ("12", 12), (7, 7), ("1.5 wei", None)]
 )
 def test_amounts_have_units(amount: object, wei: int | None) -> None:
-    limits = [{"wei_per_day": amount}]
     if wei is None:
         with pytest.raises(SettingsError, match="not a whole number of wei"):
-            Settings.load(spend_limits=limits)
+            Settings.load(spending={"message": amount})
     else:
-        assert Settings.load(spend_limits=limits).spend_limits[0].wei_per_day == wei
+        assert Settings.load(spending={"message": amount}).spending.message == wei
 
 
 def test_what_is_allowed_and_denied_at_once_is_refused() -> None:

@@ -91,7 +91,6 @@ BOUNDS = [
     (Bound.MESSAGE, SpendBounds(message=COST), "its message cost 0.0002 ether"),
     (Bound.SENDER, SpendBounds(sender=COST), "its sender's messages cost 0.0002 ether there today"),
     (Bound.LANE, SpendBounds(lane=COST), "its lane cost 0.0002 ether there today"),
-    (Bound.LANE, SpendBounds(lane=9 * COST, lanes={LANE: COST}), "spend_limits is 0.0002 ether"),
     (Bound.CHAIN, SpendBounds(chain=COST), "everything cost 0.0002 ether there today"),
 ]
 
