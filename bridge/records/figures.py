@@ -30,6 +30,7 @@ class Counted(StrEnum):
     COMMIT = "commit"  # destination chain, result
     TTL_VIOLATION = "ttl violation"  # asset class
     UNRECOGNISED = "unrecognised dispatch"  # source chain
+    PUBLISHED = "published"  # stream, or `REFUSED`
 
 
 CounterKey = tuple[Counted, tuple[int | str, ...]]

@@ -11,7 +11,8 @@ from typing import Any
 from sqlalchemy import RowMapping, select, update
 
 from bridge.store.database import Database, insert_into
-from bridge.store.tables import accusations, tripwire_looks
+from bridge.store.positions import TRIPWIRE, move, position
+from bridge.store.tables import accusations
 
 
 class AccusationState(StrEnum):
@@ -82,15 +83,13 @@ class Accusations:
 
     def note_look(self, at: float) -> None:
         """Records when the tripwire last compared all divergences (Unix seconds)."""
-        row = {"number": 1, "looked_at": at}
         with self._database.transaction() as connection:
-            added = insert_into(connection, tripwire_looks).values(row)
-            connection.execute(added.on_conflict_do_update(index_elements=["number"], set_=row))
+            move(connection, TRIPWIRE, int(at))
 
-    def looked_at(self) -> float | None:
+    def looked_at(self) -> int | None:
         """Returns when the tripwire last compared all divergences (Unix seconds), or None if it never has."""
-        found: float | None = self._database.scalar(select(tripwire_looks.c.looked_at))
-        return found
+        with self._database.reading() as connection:
+            return position(connection, TRIPWIRE)
 
 
 def _row(accusation: Accusation) -> dict[str, Any]:

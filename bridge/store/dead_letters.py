@@ -23,7 +23,6 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    delete,
     func,
     insert,
     select,
@@ -46,7 +45,8 @@ from bridge.records.dead_letters import (
     canonical,
 )
 from bridge.store.database import Database
-from bridge.store.tables import METADATA, dead_letter_head
+from bridge.store.positions import LETTER_HEAD, move, position, position_hash
+from bridge.store.tables import METADATA, positions
 
 _Result = TypeVar("_Result")
 
@@ -90,20 +90,13 @@ dead_letters = Table(
     Index(None, "entered_at"),
 )
 
-dead_letter_readers = Table(
-    "dead_letter_readers",  # the last record that each alert channel has been sent
-    METADATA,
-    Column("reader", String, primary_key=True),
-    Column("sequence", BigInteger, nullable=False),
-)
-
 _REST: Final = 30.0
 """Seconds for which a database that did not answer is not asked again."""
 
 _ANSWER_SECONDS: Final = 30.0
 """Timeout of work in the log's thread."""
 
-DEAD_LETTER_TABLES = (dead_letter_log, dead_letters, dead_letter_readers)
+DEAD_LETTER_TABLES = (dead_letter_log, dead_letters, positions)
 
 
 class DeadLetterLog:
@@ -245,16 +238,13 @@ class DeadLetterLog:
 
     def cursor(self, reader: str) -> int:
         """Returns a reader's position: the sequence of the last record reported to it, initially 0."""
-        query = select(dead_letter_readers.c.sequence).where(dead_letter_readers.c.reader == reader)
-        return self._database.scalar(query) or 0
+        with self._database.reading() as connection:
+            return position(connection, _alert_reader(reader)) or 0
 
     def move_cursor(self, reader: str, sequence: int) -> None:
         """Stores a reader's position."""
-        mine = dead_letter_readers.c.reader == reader
-        with self._database.transaction(exclusive=f"reader {reader}") as connection:
-            moved = connection.execute(update(dead_letter_readers).where(mine).values(sequence=sequence)).rowcount
-            if not moved:
-                connection.execute(insert(dead_letter_readers).values(reader=reader, sequence=sequence))
+        with self._database.transaction() as connection:
+            move(connection, _alert_reader(reader), sequence)
 
     def close(self) -> None:
         """Releases files and connections."""
@@ -280,7 +270,7 @@ class DeadLetterLog:
 
 
 class HeadMemory:
-    """Stores the log's head apart from the log, as one row in the relayer's store."""
+    """Stores the log's head apart from the log, in the relayer's store."""
 
     def __init__(self, database: Database) -> None:
         self._store = database
@@ -292,15 +282,18 @@ class HeadMemory:
 
     def note(self, head: LogHead) -> None:
         """Stores a head unless a later one is stored."""
-        with self._store.transaction(exclusive="head of dead letters") as connection:
+        with self._store.transaction(exclusive=LETTER_HEAD) as connection:
             if _noted(connection).sequence < head.sequence:
-                connection.execute(delete(dead_letter_head))
-                connection.execute(insert(dead_letter_head).values(sequence=head.sequence, hash=head.hash))
+                move(connection, LETTER_HEAD, head.sequence, head.hash)
 
 
 def _noted(connection: Connection) -> LogHead:
-    row = connection.execute(select(dead_letter_head)).first()
-    return LogHead() if row is None else LogHead(row.sequence, row.hash)
+    sequence, record_hash = position(connection, LETTER_HEAD), position_hash(connection, LETTER_HEAD)
+    return LogHead() if sequence is None or record_hash is None else LogHead(sequence, record_hash)
+
+
+def _alert_reader(channel: str) -> str:
+    return f"alerts/{channel}"
 
 
 def _place(connection: Connection) -> tuple[int, bytes]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import func, select
 
 from bridge.protocol.retry_requests import RetryRequest
 from bridge.records.jobs import RetryJob, RetryState
 from bridge.records.retries import BlockedRetries, RetryBudget
 from bridge.store.database import Database
 from bridge.store.jobs import add_job
-from bridge.store.tables import jobs, retry_cursor
+from bridge.store.positions import RETRY_REQUESTS, move, position
+from bridge.store.tables import jobs
 
-_READER = "bridge"
 _JOBS = "retry jobs"
 
 
@@ -25,14 +25,14 @@ class Retries:
 
     def cursor(self) -> int:
         """The sequence of the last request copied, 0 before the first."""
-        return self._database.scalar(select(retry_cursor.c.sequence)) or 0
+        with self._database.reading() as connection:
+            return position(connection, RETRY_REQUESTS) or 0
 
     def copy(self, requests: Sequence[RetryRequest], cursor: int, now: float) -> int:
         """Keeps requests that are new, and moves the cursor to that sequence; returns how many were new."""
         with self._database.transaction(exclusive=_JOBS) as connection:
             new = sum(add_job(connection, RetryJob.of(request, now)) for request in requests)
-            if connection.execute(update(retry_cursor).values(sequence=cursor)).rowcount == 0:
-                connection.execute(insert(retry_cursor).values(reader=_READER, sequence=cursor))
+            move(connection, RETRY_REQUESTS, cursor)
         return new
 
     def blocked(self) -> list[BlockedRetries]:

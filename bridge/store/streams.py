@@ -16,7 +16,6 @@ from typing import Any, Final
 import orjson
 from sqlalchemy import (
     BigInteger,
-    Boolean,
     Column,
     ColumnElement,
     Connection,
@@ -36,9 +35,11 @@ from sqlalchemy import (
 )
 
 from bridge.records.dead_letters import LogRecord
+from bridge.records.figures import Counted
 from bridge.records.jobs import Queue
 from bridge.records.outbox import OutboxState
 from bridge.records.streams import REFUSED, Change, Stream, StreamRecord, StreamStatus, change_of
+from bridge.store.counters import add_counts, counted
 from bridge.store.database import Database
 from bridge.store.tables import METADATA
 
@@ -59,29 +60,14 @@ stream_state = Table(
     "stream_state",  # one row
     METADATA,
     Column("identity", String, primary_key=True),
-    Column("triggers", String, nullable=False),  # hash of the installed triggers; empty: none
+    Column("triggers", String, nullable=False),  # hash of the installed triggers; empty: none, and nothing is recorded
     Column("claimed", BigInteger, nullable=False),  # the last version assigned
+    Column("version", BigInteger, nullable=False),  # the last version published
     Column("letter_cursor", BigInteger, nullable=False),  # the last record copied from the dead-letter log
-)
-
-stream_sinks = Table(
-    "stream_sinks",
-    METADATA,
-    Column("name", String, primary_key=True),
-    Column("active", Boolean, nullable=False),  # whether records are kept for this sink
-    Column("version", BigInteger, nullable=False),  # the last version published to it
     Column("holder", String, nullable=False),
     Column("leased_until", Double, nullable=False),
     Column("halted", Text, nullable=False),
     Column("error", Text, nullable=False),
-)
-
-stream_counts = Table(
-    "stream_counts",
-    METADATA,
-    Column("sink", String, primary_key=True),
-    Column("name", String, primary_key=True),
-    Column("count", BigInteger, nullable=False),
 )
 
 stream_divergences = Table(
@@ -256,32 +242,23 @@ _DIALECTS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-_SINK: Final = "kafka"
-"""The name of the sink in the table of positions."""
-
-
 class Streams:
-    """Stores changes until they are sent to one sink. Every method is one transaction."""
+    """Stores changes until they are published. Every method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def start(self) -> None:
-        """Installs the triggers that record changes, and ends a halt.
-
-        A new sink starts after the records that other sinks have already been given.
-        """
+        """Installs the triggers that record changes, and ends a halt."""
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
             _set_triggers(connection, wanted=True)
-            self._set(connection, active=True, halted="", error="")
+            _set(connection, halted="", error="")
 
     def stop(self) -> None:
-        """Stops recording changes for this sink; its unsent records stay unless another sink is active."""
-        if self._read()["active"]:
+        """Drops the triggers. Records that are not published yet stay."""
+        if self._read()["triggers"]:
             with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
-                self._set(connection, active=False)
-                if connection.execute(select(stream_sinks.c.name).where(stream_sinks.c.active)).first() is None:
-                    _set_triggers(connection, wanted=False)
+                _set_triggers(connection, wanted=False)
 
     def claim(self, holder: str, *, now: float, lease: float, limit: int) -> list[StreamRecord] | None:
         """Claims the oldest unsent records with their versions.
@@ -299,48 +276,44 @@ class Streams:
         if self._is_idle(holder, now, lease):
             return []
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
-            claimed, sink = _state(connection)["claimed"], self._position(connection)
-            if sink["halted"] or (sink["holder"] != holder and sink["leased_until"] > now):
+            state = _state(connection)
+            if state["halted"] or (state["holder"] != holder and state["leased_until"] > now):
                 return None
-            self._set(connection, holder=holder, leased_until=now + lease)
-            found = _versioned(connection, sink["version"], limit)
-            given = _give_versions(connection, claimed, now, limit - len(found)) if len(found) < limit else 0
-            if not given:
-                return found
-            _set(connection, claimed=given)
-            return _versioned(connection, sink["version"], limit)
+            _set(connection, holder=holder, leased_until=now + lease)
+            records = _versioned(connection, state["version"], limit)
+            missing = limit - len(records)
+            last = _give_versions(connection, state["claimed"], now, missing) if missing else 0
+            if not last:
+                return records
+            _set(connection, claimed=last)
+            return _versioned(connection, state["version"], limit)
 
     def is_leased_to(self, holder: str) -> bool:
         """Whether that worker made the last claim."""
         return bool(self._read()["holder"] == holder)
 
     def sent(self, version: int) -> None:
-        """Marks records up to a version as sent to this sink; deletes those that all sinks have."""
+        """Counts and deletes the records up to a version, which are published."""
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
-            before = self._position(connection)["version"]
+            before = _state(connection)["version"]
             done = (stream_records.c.version > before) & (stream_records.c.version <= version)
             query = select(stream_records.c.stream, func.count()).where(done).group_by(stream_records.c.stream)
-            for stream, count in connection.execute(query).all():
-                self._add(connection, stream, count)
-            self._set(connection, version=max(version, before), error="")
-            kept_for = stream_sinks.c.active | (stream_sinks.c.name == _SINK)
-            everywhere = select(func.min(stream_sinks.c.version)).where(kept_for).scalar_subquery()
-            connection.execute(delete(stream_records).where(stream_records.c.version <= everywhere))
+            add_counts(connection, {(Counted.PUBLISHED, (name,)): number for name, number in connection.execute(query)})
+            _set(connection, version=max(version, before), error="")
+            connection.execute(delete(stream_records).where(stream_records.c.version <= version))
 
     def count_refused(self) -> None:
         """Counts a record that was sent to the dead-letter topic."""
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
-            self._add(connection, REFUSED, 1)
+            add_counts(connection, {(Counted.PUBLISHED, (REFUSED,)): 1})
 
     def identity(self) -> str:
         """Returns an id that distinguishes this store from others that send to the same topics."""
-        with self._database.reading() as connection:
-            return str(_found_state(connection)["identity"])
+        return str(self._read()["identity"])
 
     def cursor(self) -> int:
         """Returns the sequence of the last dead-letter record copied."""
-        with self._database.reading() as connection:
-            return int(_found_state(connection)["letter_cursor"])
+        return int(self._read()["letter_cursor"])
 
     def copy(self, records: Sequence[LogRecord]) -> None:
         """Copies records of the dead-letter log and advances the cursor."""
@@ -373,85 +346,66 @@ class Streams:
     def note_error(self, error: str) -> None:
         """Records why the last send failed."""
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
-            self._set(connection, error=error)
+            _set(connection, error=error)
 
     def halt(self, reason: str) -> None:
         """Halts sending until `resume`."""
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
-            self._set(connection, halted=reason)
+            _set(connection, halted=reason)
 
     def resume(self) -> bool:
         """Ends a halt; returns whether there was one."""
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
-            was_halted = bool(self._position(connection)["halted"])
-            self._set(connection, halted="", error="")
+            was_halted = bool(_state(connection)["halted"])
+            _set(connection, halted="", error="")
         return was_halted
 
     def status(self) -> StreamStatus:
         """Returns the streams' progress."""
-        counts = select(stream_counts.c.name, stream_counts.c.count).where(stream_counts.c.sink == _SINK)
         with self._database.reading() as connection:
-            sink = self._found(connection)
-            waiting = select(func.count(), func.min(stream_records.c.at)).where(_is_behind(sink["version"]))
+            state = _found_state(connection)
+            waiting = select(func.count(), func.min(stream_records.c.at)).where(_is_behind(state["version"]))
             count, oldest = connection.execute(waiting).one()
-            sent = {name: number for name, number in connection.execute(counts)}  # noqa: C416  # rows are no pairs to mypy
-            recording = sink["active"] and bool(_found_state(connection)["triggers"])
+            published = counted(connection, Counted.PUBLISHED)
         return StreamStatus(
-            recording=recording,
+            recording=bool(state["triggers"]),
             waiting=count,
             oldest=oldest,
-            version=sink["version"],
-            sent={name: sent.get(name, 0) for name in (*Stream, REFUSED)},
-            holder=sink["holder"],
-            halted=sink["halted"],
-            error=sink["error"],
+            version=state["version"],
+            sent={name: int(published.get((name,), 0)) for name in (*Stream, REFUSED)},
+            holder=state["holder"],
+            halted=state["halted"],
+            error=state["error"],
         )
 
     def _read(self) -> Mapping[str, Any]:
         with self._database.reading() as connection:
-            return self._found(connection)
-
-    def _found(self, connection: Connection) -> Mapping[str, Any]:
-        query = select(stream_sinks).where(stream_sinks.c.name == _SINK)
-        found = connection.execute(query).mappings().first()
-        return _NO_SINK if found is None else dict(found)
-
-    def _position(self, connection: Connection) -> Mapping[str, Any]:
-        """Returns this sink's row, creating it if missing."""
-        found = self._found(connection)
-        if found is _NO_SINK:
-            row = {**_NO_SINK, "name": _SINK, "version": _state(connection)["claimed"]}
-            connection.execute(insert(stream_sinks).values(**row))
-            return row
-        return found
-
-    def _set(self, connection: Connection, **values: Any) -> None:
-        self._position(connection)
-        connection.execute(update(stream_sinks).where(stream_sinks.c.name == _SINK).values(**values))
-
-    def _add(self, connection: Connection, name: str, count: int) -> None:
-        mine = (stream_counts.c.sink == _SINK) & (stream_counts.c.name == name)
-        more = update(stream_counts).where(mine).values(count=stream_counts.c.count + count)
-        if not connection.execute(more).rowcount:
-            connection.execute(insert(stream_counts).values(sink=_SINK, name=name, count=count))
+            return _found_state(connection)
 
     def _is_idle(self, holder: str, now: float, lease: float) -> bool:
         """Whether nothing is unsent and the lease is long enough, so that no write is needed."""
         with self._database.reading() as connection:
-            sink = self._found(connection)
-            is_leased = sink["holder"] == holder and sink["leased_until"] > now + lease / 2 and not sink["halted"]
-            waiting = select(stream_records.c.sequence).where(_is_behind(sink["version"])).limit(1)
+            state = _found_state(connection)
+            is_leased = state["holder"] == holder and state["leased_until"] > now + lease / 2 and not state["halted"]
+            waiting = select(stream_records.c.sequence).where(_is_behind(state["version"])).limit(1)
             return is_leased and connection.execute(waiting).first() is None
 
 
-_NOTHING: Final[Mapping[str, Any]] = {"identity": "", "triggers": "", "claimed": 0, "letter_cursor": 0}
-_NO_SINK: Final[Mapping[str, Any]] = {
-    "name": "", "active": False, "version": 0, "holder": "", "leased_until": 0.0, "halted": "", "error": "",
-}  # fmt: skip
+_NOTHING: Final[Mapping[str, Any]] = {
+    "identity": "",
+    "triggers": "",
+    "claimed": 0,
+    "version": 0,
+    "letter_cursor": 0,
+    "holder": "",
+    "leased_until": 0.0,
+    "halted": "",
+    "error": "",
+}
 
 
 def _is_behind(version: int) -> ColumnElement[bool]:
-    """Whether a sink with everything up to `version` lacks a record."""
+    """Whether records follow after `version`, or have none yet."""
     return or_(stream_records.c.version.is_(None), stream_records.c.version > version)
 
 

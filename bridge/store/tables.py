@@ -309,11 +309,12 @@ counters = Table(
     Column("value", Double, nullable=False),
 )
 
-retry_cursor = Table(
-    "retry_cursor",
+positions = Table(
+    "positions",  # how far readers of an ordered sequence have come; also in a database of dead letters alone
     METADATA,
     Column("reader", String, primary_key=True),
     Column("sequence", BigInteger, nullable=False),
+    Column("hash", LargeBinary),  # of the record at that position, for the reader that compares it
 )
 
 jobs = Table(
@@ -411,14 +412,6 @@ lane_changes = Table(
     Column("changed_at", Double, nullable=False),
 )
 
-dead_letter_head = Table(
-    "dead_letter_head",  # the last record seen in the dead-letter log, which may be in another database
-    METADATA,
-    _key("sequence", BigInteger),
-    Column("hash", LargeBinary, nullable=False),
-)
-
-
 accusations = Table(
     "accusations",
     METADATA,
@@ -432,13 +425,6 @@ accusations = Table(
     Column("paused_until", BigInteger),
     Column("reason", String, nullable=False),
     Column("is_reported", Boolean, nullable=False),
-)
-
-tripwire_looks = Table(
-    "tripwire_looks",  # one row: when the tripwire last compared all divergences
-    METADATA,
-    _key("number", Integer),
-    Column("looked_at", Double, nullable=False),
 )
 
 

@@ -189,7 +189,7 @@ def test_dead_letters_in_a_database_of_their_own_bring_no_other_tables(tmp_path:
     with engine.connect() as connection:
         tables = set(connection.execute(text("SELECT name FROM sqlite_master WHERE type = 'table'")).scalars())
     engine.dispose()
-    assert tables == {"schema_version", "dead_letter_log", "dead_letters", "dead_letter_readers"}
+    assert tables == {"schema_version", "dead_letter_log", "dead_letters", "positions"}
 
 
 def test_dead_letters_may_share_the_stores_database(tmp_path: Path) -> None:
