@@ -1,4 +1,4 @@
-"""Sends single transactions of an account that sends nothing else meanwhile, for operators' commands."""
+"""Sends single transactions of an account that sends nothing else meanwhile, for deployments and operators' commands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bridge.evm.account import higher_than
 from bridge.evm.signing import Signer, UnsignedTransaction
 from bridge.protocol.ports import Call, Chain, Receipt, TerminalError, TransientError
 
-_POLL_INTERVAL: Final = 0.5  # seconds
+_POLL_INTERVAL: Final = 0.1  # seconds
 _RETRY_INTERVAL: Final = 0.1  # seconds until a rejected transaction is sent again
 
 
