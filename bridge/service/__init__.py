@@ -1,1 +1,1 @@
-"""The composition root: puts a relayer together from settings, keys, chains, GMPs and a store."""
+"""The composition root: assembles relayer, tripwire and dead-letter handling from settings, keys, chains and stores."""

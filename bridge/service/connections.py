@@ -1,4 +1,4 @@
-"""Opens chains with the settings' endpoints and policies."""
+"""Connects to chains with the endpoints and policies of the settings."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ async def connected(
     eager: bool = True,
     may_be_down: bool = False,
 ) -> AsyncIterator[dict[int, EvmChain]]:
-    """Connects to the chains of a network, or to those given, and closes them afterwards; see `open_chains`."""
+    """Connects to a network's chains, or to the given ones, and closes them afterwards; see `open_chains`."""
     policies, urls = settings.endpoint_policies(deployment), settings.rpc_urls(deployment)
     async with open_chains(deployment, chain_ids, policies, urls, eager=eager, may_be_down=may_be_down) as chains:
         yield chains
 
 
 async def newest_blocks(chains: Mapping[int, EvmChain]) -> dict[int, Block]:
-    """The head of each chain that answers within a few seconds. Chains that are down are left out."""
+    """Returns the heads of the chains that answer within a few seconds."""
 
     async def ask(chain: EvmChain) -> Block | None:
         try:
@@ -59,10 +59,10 @@ async def newest_blocks(chains: Mapping[int, EvmChain]) -> dict[int, Block]:
 async def ask_chains(
     deployment: Deployment, settings: Settings, ask: Callable[[ChainDeployment, EvmChain], Awaitable[T]]
 ) -> tuple[dict[int, T], dict[int, str]]:
-    """Asks every chain of a network the same. One that is down does not keep the others from being asked.
+    """Runs a query against every chain of a network. A chain that is down does not stop the others from being asked.
 
     Returns:
-        The answers, and the problems of the other chains, both by chain.
+        The answers, and the errors of the other chains, both by chain id.
     """
     policies, urls = settings.endpoint_policies(deployment), settings.rpc_urls(deployment)
     answers: dict[int, T] = {}
@@ -84,7 +84,7 @@ async def ask_chains(
 
 
 def check_endpoints(settings: Settings, deployment: Deployment) -> None:
-    """Checks that each chain has at least as many endpoints as have to agree. Makes no request.
+    """Checks that each chain has as many endpoints as must agree. Makes no request.
 
     Raises:
         SettingsError: a chain has too few.
@@ -103,7 +103,7 @@ def check_endpoints(settings: Settings, deployment: Deployment) -> None:
 
 
 def independent(urls: Collection[str]) -> int:
-    """The number of independent endpoints: URLs of one host count once, except on this machine."""
+    """Returns the number of independent endpoints. URLs of one host count once, except on this machine."""
     hosts = [urlsplit(url).hostname for url in urls]
     here = [host for host in hosts if host in _THIS_MACHINE]
     return len(here) + len(set(hosts) - _THIS_MACHINE)

@@ -36,7 +36,7 @@ _MOST_RETRIES = 100_000  # dead retries compared with their letters
 
 
 class DeadLetterService:
-    """A relayer's dead-letter handling."""
+    """The dead-letter handling of a relayer."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ def verify_letters(
     denied: frozenset[int] = NOTHING_DENIED,
     until: int | None = None,
 ) -> Verified:
-    """Verifies the log up to a record, that the heads noted in the store, and perhaps elsewhere, are in it, and that no letter is missing.
+    """Verifies the log up to a record: its hashes and seals, the heads noted earlier, and that no letter is missing.
 
     The store notes with each death whether it has a letter.
     """
@@ -148,7 +148,7 @@ def verify_letters(
 
 
 async def trusted_accounts(log: DeadLetterLog, parameters: OnChainParameters, settings: Settings) -> frozenset[str]:
-    """Accounts whose seals are trusted: this relayer's, those in the settings, and current operators."""
+    """Returns the accounts whose seals are trusted: this relayer's, those in the settings, and current operators."""
     signers = await log.in_thread(log.decision_signers)
     operators = {signer for signer in signers if await parameters.is_operator(signer)}
     return frozenset({open_sealer(settings).address, *settings.dlq.trusted_signers, *operators})
@@ -181,7 +181,7 @@ def open_review(
     clock: Clock,
     operator: LocalAccount | None = None,
 ) -> DeadLetterReview:
-    """A review from the settings; read-only without an operator's key."""
+    """Opens a review with the settings. It is read-only without an operator's key."""
     return DeadLetterReview(
         deployment=deployment,
         chains=chains,
@@ -195,7 +195,7 @@ def open_review(
 
 
 def _governance(deployment: Deployment, settings: Settings) -> Governance | None:
-    """The recipient of escalations; by default the last chain's example inbox, if there is one."""
+    """Returns the recipient of escalations; by default the last chain's example inbox, if there is one."""
     named = settings.dlq.governance
     if named is not None:
         return Governance(named.chain, named.address, named.wei_per_day)
@@ -204,7 +204,7 @@ def _governance(deployment: Deployment, settings: Settings) -> Governance | None
 
 
 def channels(alerts: AlertSettings) -> list[Channel]:
-    """The configured alert channels."""
+    """Returns the configured alert channels."""
     found: list[Channel] = []
     if not alerts.enabled:
         return found

@@ -19,7 +19,7 @@ _NOBODY_PAUSES = "no key for the tripwire: set `key`, or `account` to the name o
 
 
 def paying_signers(settings: Settings, deployment: Deployment) -> dict[int, list[Signer]]:
-    """The signers that pay for deliveries, by chain.
+    """Returns the signers that pay for deliveries, by chain.
 
     Raises:
         SettingsError: a chain has no paying signer.
@@ -36,7 +36,7 @@ def paying_signers(settings: Settings, deployment: Deployment) -> dict[int, list
 
 
 def tripwire_signer(settings: Settings) -> Signer:
-    """The account that pauses.
+    """Returns the account that pauses GMPs.
 
     Raises:
         SettingsError: none is named, or there is no account of that name.
@@ -56,7 +56,7 @@ def tripwire_signer(settings: Settings) -> Signer:
 
 
 def open_sealer(settings: Settings) -> KeySealer:
-    """The signer of dead letters: a key of its own, else the relayer's, else that of the first signer whose key is here.
+    """Returns the sealer of dead letters: with its own key, else the relayer's, else that of the first local signer.
 
     Raises:
         SettingsError: there is none.
@@ -94,10 +94,10 @@ def _sealing_source(settings: Settings) -> SignerSource | None:
 
 
 def opened(source: SignerSource) -> Signer:
-    """The signer of a source.
+    """Opens the signer of a source.
 
     Raises:
-        InvalidKeyError: its key is invalid or can't be opened.
+        InvalidKeyError: the key is invalid or can't be opened.
     """
     if source.remote is not None and source.address is not None:
         return RemoteSigner(source.remote, source.address, certificate=source.certificate, authority=source.authority)
@@ -105,7 +105,7 @@ def opened(source: SignerSource) -> Signer:
 
 
 def local_account(source: SignerSource) -> LocalAccount:
-    """The account of a local key."""
+    """Opens the account of a local key."""
     if source.environment is not None:
         return environment_signer(source.environment).account
     assert source.keystore is not None

@@ -1,4 +1,4 @@
-"""The address that a server listens at. Imports no web framework, so that every command can report its errors."""
+"""Binds server addresses. Imports no web framework, so that every command can report its errors."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import socket
 
 
 class ListeningError(ValueError):
-    """An address that can't be listened at."""
+    """An unavailable or malformed address."""
 
 
 def listening_at(address: str) -> socket.socket:
-    """A bound socket at HOST:PORT; port 0 takes a free one.
+    """Binds a socket to HOST:PORT; port 0 picks a free port.
 
     Raises:
         ListeningError: the address is malformed, taken, or not an address of this machine.
@@ -32,6 +32,6 @@ def listening_at(address: str) -> socket.socket:
 
 
 def url_of(listener: socket.socket) -> str:
-    """The base URL of a bound socket."""
+    """Returns the base URL of a bound socket."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

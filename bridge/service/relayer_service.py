@@ -61,7 +61,7 @@ _LOCK_RENEWAL = 5.0  # seconds
 
 
 class SystemClock:
-    """The machine's time."""
+    """The system's clock."""
 
     def now(self) -> float:
         """See `bridge.protocol.ports.Clock.now`."""
@@ -149,7 +149,7 @@ class RelayerService:
         self._streams = self._open_streams(worker, index)
 
     def _open_senders(self, paying: Mapping[int, Sequence[Signer]], clock: Clock) -> dict[tuple[int, str], Sender]:
-        """A sender per account and chain: accounts that pay for deliveries, and accounts that retry as a message's sender."""
+        """Opens a sender per account and chain, for paying accounts and for accounts that retry as senders."""
         retrying = [LocalSigner.from_key(key.get_secret_value()) for key in self._settings.retry_keys]
         return {
             (chain_id, address): Sender(
@@ -249,7 +249,7 @@ class RelayerService:
             await observer.next_look(self._settings.actions.poll_interval)
 
     async def _report_call(self, message: Message) -> Call:
-        """Has a message's destination report its end over the GMPs that delivered it."""
+        """Builds the call that reports a message's end from its destination, over the GMPs that delivered it."""
         attempts = self.store.observations.attempts(message.id)
         took = {gmp for attempt in attempts for gmp in attempt.gmps} or self.deployment.gmps_between(
             message.destination_chain, message.source_chain
@@ -258,7 +258,7 @@ class RelayerService:
         return await Client(self.deployment, self.chains).report_call(message, sorted(took), payer)
 
     def _open_streams(self, worker: str, index: IndexSource | None) -> list[Callable[[], Coroutine[Any, Any, None]]]:
-        """Return the loops that publish the streams, or the one that stops recording them where no Kafka is configured."""
+        """Returns the loops that publish the streams; without Kafka, the loop that stops recording them."""
         settings, store = self._settings, self.store
         kafka = settings.kafka
         if kafka.bootstrap_servers is None:
@@ -316,7 +316,7 @@ class RelayerService:
             group.create_task(keep_lock(self._lock))
 
     async def while_monitoring(self, work: Callable[[], Awaitable[_Result]]) -> _Result:
-        """Runs something while all accounts' transactions are monitored. Not reentrant."""
+        """Runs work while all accounts' transactions are monitored. Not reentrant."""
         monitors = [
             asyncio.create_task(
                 run_forever(
@@ -336,7 +336,7 @@ class RelayerService:
 
 
 async def keep_lock(lock: WorkingLock) -> None:
-    """Renews a process's hold on its store until it is cancelled."""
+    """Renews a process's lock on its store until cancelled."""
     while True:
         await asyncio.sleep(_LOCK_RENEWAL)
         with suppress(StoreBusyError):  # any access to the store reports the error
@@ -396,7 +396,7 @@ def spare_what_is_set_up() -> None:
 
 
 async def run_until_signalled(work: Callable[[], Awaitable[None]]) -> None:
-    """Runs something until it ends or SIGINT or SIGTERM stops it cleanly."""
+    """Runs work until it ends, or SIGINT or SIGTERM stops it cleanly."""
     loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work())
     stopped = False
 
@@ -419,7 +419,7 @@ async def run_until_signalled(work: Callable[[], Awaitable[None]]) -> None:
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The error that ended a task group; the others followed from it."""
+    """Returns the error that ended a task group. The others followed from it."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
@@ -440,5 +440,8 @@ def _by_address(signers: Iterable[Signer]) -> dict[str, Signer]:
 
 
 def worker_name() -> str:
-    """A worker name that is unique per run, so that a restarted worker never mistakes its predecessor's claims for its own."""
+    """Returns a worker name that is unique per run.
+
+    A restarted worker must not take its predecessor's claims for its own.
+    """
     return f"{socket.gethostname()}:{getpid()}:{uuid.uuid4().hex[:8]}"

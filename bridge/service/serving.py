@@ -26,7 +26,7 @@ _HEAD_BYTES: Final = 16_384
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to the process that runs it."""
+    """A server that leaves signals to its process."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -34,7 +34,7 @@ class _Server(uvicorn.Server):
 
 
 def metrics_app(expose: Callable[[], Awaitable[bytes]]) -> Starlette:
-    """An application with ``/healthz`` and, in Prometheus' text format, ``/metrics``."""
+    """Returns an application that serves ``/healthz``, and ``/metrics`` in Prometheus' text format."""
 
     async def metrics(_request: Request) -> Response:
         return Response(await expose(), media_type=CONTENT_TYPE)

@@ -1,4 +1,4 @@
-"""Everything that an operator can set about a relayer, as its components declare it; and the profiles."""
+"""Combines the settings of all components of a relayer, and defines the profiles."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
 
 
 class KeySettings(LoadedSettings):
-    """Where keys and stores are."""
+    """Settings of keys and stores."""
 
     profile: Literal["default", "production", "low-latency", "high-throughput"] = Field(
         default="default", description="a named set of settings, under all others"
@@ -98,7 +98,7 @@ class KeySettings(LoadedSettings):
 class Settings(  # type: ignore[misc]  # both kinds of model refuse unknown names and are frozen
     RecoverySettings, SendingSettings, RelaySettings, EndpointSettings, KeySettings
 ):
-    """Everything that can be set about a relayer. Times are in seconds, fees in wei."""
+    """All settings of a relayer. Times are in seconds, fees in wei."""
 
     PROFILES: ClassVar = PROFILES
     CHECKS: ClassVar[tuple[Check, ...]] = RELAY_CHECKS
@@ -150,10 +150,10 @@ class Settings(  # type: ignore[misc]  # both kinds of model refuse unknown name
 
 
 def check_chains(settings: Settings, deployment: Deployment) -> None:
-    """Checks that settings name only chains that the network has: a misspelt name would be ignored.
+    """Checks that the settings name only chains of the network, since misspelt names would be ignored.
 
     Raises:
-        SettingsError: they name others.
+        SettingsError: other chains are named.
     """
     known = {chain.name for chain in deployment.chains}
     problems = [

@@ -1,7 +1,6 @@
-"""What a relayer and a tripwire need of their configuration, before they open or ask anything.
+"""Checks the configuration of relayer and tripwire before they connect or open anything.
 
-`open_relayer` and `open_tripwire` begin with these checks. `waybill doctor --offline` makes them alone, so it finds what would stop
-either.
+`open_relayer` and `open_tripwire` start with these checks. `waybill doctor` runs them alone.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from bridge.settings import SettingsError
 
 @dataclass(frozen=True, slots=True)
 class RelayerKeys:
-    """The keys that a relayer works with.
+    """The keys of a relayer.
 
     Attributes:
-        paying: paying signers, by chain.
-        sealer: the signer that seals dead letters.
+        paying: signers that pay for deliveries, by chain.
+        sealer: the sealer of dead letters.
     """
 
     paying: Mapping[int, list[Signer]]
@@ -38,7 +37,7 @@ class RelayerKeys:
 
 
 def check_relayer(settings: Settings, deployment: Deployment, *, has_attesters: bool) -> RelayerKeys:
-    """Checks the settings of a relayer and opens its keys. Makes no connection.
+    """Checks a relayer's settings and opens its keys. Makes no connection.
 
     Args:
         settings: the operator's settings.
@@ -46,7 +45,7 @@ def check_relayer(settings: Settings, deployment: Deployment, *, has_attesters: 
         has_attesters: whether the network provides its own attesters, as a devnet does.
 
     Raises:
-        SettingsError: something is missing or unusable; the message lists every problem.
+        SettingsError: settings are missing or invalid; the message lists every problem.
     """
     check_chains(settings, deployment)
     problems = _Problems()
@@ -64,13 +63,13 @@ def check_relayer(settings: Settings, deployment: Deployment, *, has_attesters: 
 
 
 def check_tripwire(settings: Settings, deployment: Deployment, *, is_dry_run: bool) -> Signer | None:
-    """Makes sure that the settings have what a tripwire needs, and opens its key. Connects to nothing.
+    """Checks a tripwire's settings and opens its key. Makes no connection.
 
     Returns:
-        Who pauses; None in a dry run.
+        The signer that pauses GMPs; None in a dry run.
 
     Raises:
-        SettingsError: something is missing or unusable; the message lists every problem.
+        SettingsError: settings are missing or invalid; the message lists every problem.
     """
     check_chains(settings, deployment)
     problems = _Problems()
@@ -83,10 +82,10 @@ def check_tripwire(settings: Settings, deployment: Deployment, *, is_dry_run: bo
 def public_attesters(
     deployment: Deployment, chains: Mapping[int, Chain], settings: Settings, web: JsonDocuments
 ) -> dict[Gmp, Attester]:
-    """Where the attestations of a public network come from.
+    """Creates the attesters of a public network.
 
     Raises:
-        SettingsError: the attestation source of a GMP is unknown.
+        SettingsError: a GMP has no known source of attestations.
     """
     chosen = settings.attestations.settings(is_testnet=is_testnet(deployment))
     try:
@@ -102,7 +101,7 @@ class _Problems:
         self._found: list[str] = []
 
     def of(self, check: Callable[[], Any]) -> Any:
-        """A check's result, or None if it found a problem."""
+        """Returns a check's result, or None if it found a problem."""
         try:
             return check()
         except (SettingsError, InvalidKeyError) as error:
@@ -110,10 +109,10 @@ class _Problems:
             return None
 
     def refuse(self) -> None:
-        """Raises if a check found a problem.
+        """Raises the problems that were found.
 
         Raises:
-            SettingsError: with every problem found.
+            SettingsError: checks found problems.
         """
         if self._found:
             raise SettingsError("\n".join(dict.fromkeys(self._found)))

@@ -1,4 +1,4 @@
-"""Puts a tripwire together: the index's divergences, the relayer's endpoints and store, and a key of its own."""
+"""Assembles a tripwire from the index's divergences, the relayer's endpoints and store, and a key of its own."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _NO_ROLE = "the owner calls setTripwire, or --dry-run only reports"
 async def open_tripwire(
     deployment: Deployment, settings: Settings, index: FactSource, *, is_dry_run: bool
 ) -> AsyncIterator[Tripwire]:
-    """Opens the relayer's store, connects to the chains, and puts a tripwire together.
+    """Opens the relayer's store, connects to the chains, and assembles a tripwire.
 
-    A chain that is down is taken in when it answers.
+    A chain that is down joins once it answers.
 
     Raises:
         SettingsError: see `check_tripwire` and `_checking_roles`.
-        StoreError: the store can't be used.
-        WrongChainError: an endpoint is of another chain.
+        StoreError: the store is unusable.
+        WrongChainError: an endpoint serves another chain.
     """
     signer = check_tripwire(settings, deployment, is_dry_run=is_dry_run)
     chosen, clock = settings.tripwire, SystemClock()
@@ -87,7 +87,7 @@ async def open_tripwire(
 async def _checking_roles(
     deployment: Deployment, chains: Mapping[int, EvmChain], signer: Signer | None
 ) -> AsyncIterator[None]:
-    """Refuses to watch with a key that could pause nothing. Of a chain that is down now, the log says so when it answers.
+    """Checks that the routers accept pauses from the signer. A chain that is down is checked once it answers.
 
     Raises:
         SettingsError: a router names another account as its tripwire.

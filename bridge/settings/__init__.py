@@ -1,6 +1,8 @@
-"""How a program's settings are read: flags, else the environment (``WAYBILL_…``), else ``waybill.toml``, else a profile, else the defaults.
+"""Reads a program's settings.
 
-Components declare what can be set, in models that derive from `Section`. This package knows none of them.
+Flags, else the environment (``WAYBILL_…``), else ``waybill.toml``, else a profile, else defaults.
+
+Components declare their settings in models derived from `Section`. This package knows none of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Loads a program's settings from all their sources, and reports everything that is wrong with them at once."""
+"""Loads settings from all sources, and reports all problems at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Check = tuple[frozenset[str], Callable[[Any], Iterator[str]]]
 
 
 class LoadedSettings(BaseSettings):
-    """The base of a program's settings, which derive from those that its components declare."""
+    """The base of a program's settings, which combine the models of its components."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
 
@@ -41,13 +41,13 @@ class LoadedSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  pydantic's signature
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003  pydantic's signature
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Only what `load` hands over: it reads the sources itself, to know which one set a value."""
+        """Uses only the values that `load` passes: it reads the sources itself, to know the origin of each value."""
         return (init_settings,)
 
     @model_validator(mode="wrap")
     @classmethod
     def _fits_together(cls, values: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
-        """Runs the checks also when some values are invalid, so that one error lists every problem."""
+        """Runs the checks even if some values are invalid, so that one error lists every problem."""
         try:
             settings, errors = validate(values), []
         except ValidationError as error:
@@ -62,15 +62,15 @@ class LoadedSettings(BaseSettings):
 
     @classmethod
     def load(cls, file: Path | None = None, defaults: Mapping[str, Any] | None = None, /, **arguments: Any) -> Self:
-        """Settings from all their sources.
+        """Loads the settings from all sources.
 
         Args:
-            file: a TOML file; None is none.
-            defaults: weaker than everything else but the defaults of the models.
-            arguments: stronger than everything else; None counts as not given.
+            file: a TOML file, or None.
+            defaults: values that override only the models' own defaults.
+            arguments: values that override everything else; None is not given.
 
         Raises:
-            SettingsError: a name or a value can't be used; the text lists all of them.
+            SettingsError: names or values are invalid; the message lists all.
         """
         sources = origins(cls, arguments, file, defaults or {}, cls.PROFILES)
         try:
@@ -81,5 +81,5 @@ class LoadedSettings(BaseSettings):
         return settings
 
     def origin(self, setting: str, *within: str) -> str:
-        """The source that set a setting, or a value within it if it is a table."""
+        """Returns the source of a setting, or of a value within it if it is a table."""
         return origin_name(self._origins, setting, *within)

@@ -1,4 +1,4 @@
-"""What is wrong with settings, all of it at once: where it was said, which value, and what to do. Never a key."""
+"""Formats all problems with settings: source, value, and what to do. Secrets are never quoted."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _LONGEST_VALUE: Final = 60  # characters
 
 
 class SettingsError(ValueError):
-    """Settings that can't be used; the text lists everything that is wrong with them."""
+    """Invalid settings; the message lists every problem."""
 
 
 def refusal(
     title: str, errors: Sequence[ErrorDetails], conflicts: Sequence[str], values: Mapping[str, Any]
 ) -> ValidationError:
-    """What validation found, and what contradicts what, as one error."""
+    """Combines validation errors and contradictions into one error."""
     found = [
         InitErrorDetails(type=item["type"], loc=item["loc"], input=item["input"], ctx=item.get("ctx", {}))
         for item in errors
@@ -36,12 +36,12 @@ def explain(
     origin_of: Callable[[str], str],
     secret: frozenset[str],
 ) -> SettingsError:
-    """One line for each thing that is wrong.
+    """Returns an error with one line per problem.
 
     Args:
-        error: what validation found.
-        fields: the settings that there are.
-        origin_of: says where a setting's value came from.
+        error: the validation error.
+        fields: the known settings.
+        origin_of: returns the source of a setting's value.
         secret: settings whose values are never quoted.
     """
     lines = []

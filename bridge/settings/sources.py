@@ -1,4 +1,4 @@
-"""Where settings come from, the stronger first, and which source had the last word on each."""
+"""Reads the sources of settings in order of precedence, and knows the origin of each value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PROFILE: Final = "profile"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """One source of settings, and what it says."""
+    """A source of settings, with its values."""
 
     name: str
     values: Mapping[str, Any]
@@ -34,17 +34,17 @@ def origins(
     defaults: Mapping[str, Any],
     profiles: Mapping[str, Mapping[str, Any]],
 ) -> list[Origin]:
-    """All sources, the stronger first.
+    """Returns all sources in order of precedence, highest first.
 
     Args:
-        model: the settings that there are.
-        arguments: flags; None counts as not given.
-        file: a TOML file, or None if there is none.
-        defaults: what the network or the folder suggests, the weakest.
+        model: the known settings.
+        arguments: flags; None is not given.
+        file: a TOML file, or None.
+        defaults: defaults of the network or the folder, with the lowest precedence.
         profiles: named sets of values, one of which any source may choose.
 
     Raises:
-        SettingsError: a file or a variable that can't be read, or a profile that does not exist.
+        SettingsError: a file or variable is unreadable, or a profile does not exist.
     """
     try:
         environment = EnvSettingsSource(model)()
@@ -65,7 +65,7 @@ def origins(
 
 
 def merged(sources: Sequence[Origin]) -> dict[str, Any]:
-    """All sources in one: the stronger wins, and tables are merged key by key."""
+    """Merges all sources by precedence; tables are merged key by key."""
     values: dict[str, Any] = {}
     for origin in reversed(sources):
         _put_over(values, origin.values)
@@ -85,10 +85,10 @@ def _put_over(below: dict[str, Any], above: Mapping[str, Any]) -> None:
 
 
 def read_file(file: Path) -> dict[str, Any]:
-    """The settings in a TOML file.
+    """Reads a TOML file.
 
     Raises:
-        SettingsError: there is none, or it is not TOML.
+        SettingsError: the file is missing or not TOML.
     """
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
@@ -99,7 +99,7 @@ def read_file(file: Path) -> dict[str, Any]:
 
 
 def origin_name(sources: Sequence[Origin], setting: str, *within: str) -> str:
-    """Who had the last word on a setting, or on a value within it, in words that say where to change it."""
+    """Names the source of a setting, or of a value within it, so that a user knows where to change it."""
     variable = f"{PREFIX}{setting.upper()}"
     for origin in sources:
         if _says(origin.values, (setting, *within)):
@@ -114,13 +114,13 @@ def origin_name(sources: Sequence[Origin], setting: str, *within: str) -> str:
 
 
 def _says(values: Mapping[str, Any], path: Sequence[str]) -> bool:
-    """Whether a source has a value at the end of a path of names; kinds of messages may be in capitals there."""
+    """Whether a source has a value at a path of names. Kinds of messages may be capitalised."""
     name, *within = path
     found = [value for key, value in values.items() if key.lower() == name.lower()]
     return any(not isinstance(value, Mapping) or not within or _says(value, within) for value in found)
 
 
 def unknown_variables(model: type[BaseSettings], others: frozenset[str]) -> list[str]:
-    """Variables with our prefix that nothing reads: most likely misspelt."""
+    """Returns environment variables with our prefix that no setting reads, and that are probably misspelt."""
     known = {f"{PREFIX}{name.upper()}" for name in model.model_fields} | others
     return sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)

@@ -1,4 +1,4 @@
-"""The base of settings tables, and the types of their values: lists, amounts in wei, addresses, GMPs, kinds and lanes."""
+"""Defines the base of settings tables, and value types: lists, wei amounts, addresses, GMPs, kinds and lanes."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _TEXTS: Final = list[str] | str
 
 
 class Section(BaseModel):
-    """A table of settings. Components derive their own from it."""
+    """A table of settings, from which components derive their own."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def _listed(value: Any) -> Any:
-    """A comma-separated list, as the environment has it, or a sequence."""
+    """Parses a comma-separated list, as the environment contains it; passes sequences through."""
     if isinstance(value, SecretStr):
         value = value.get_secret_value()
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
@@ -41,7 +41,7 @@ def _gmps(value: Any) -> Any:
 
 
 def _wei(value: Any) -> Any:
-    """An amount as a number of wei, or as text with its unit: ``"0.5 ether"``, ``"30 gwei"``."""
+    """Parses an amount: a number of wei, or text with a unit such as ``"0.5 ether"`` or ``"30 gwei"``."""
     if not isinstance(value, str) or value.strip().isdigit():
         return value
     number, _, unit = value.strip().partition(" ")
@@ -72,18 +72,18 @@ Wei = Annotated[int, BeforeValidator(_wei, json_schema_input_type=int | str)]
 
 
 class LaneRule(Section):
-    """A rule about some lanes."""
+    """A rule that applies to some lanes."""
 
     source: str | None = Field(default=None, description="name of a chain; none is every one")
     destination: str | None = Field(default=None, description="the same")
 
     @property
     def chain_names(self) -> frozenset[str]:
-        """The chains that it names."""
+        """The chains that the rule names."""
         return frozenset(name for name in (self.source, self.destination) if name is not None)
 
     def lanes(self, deployment: Deployment) -> Iterator[Lane]:
-        """The lanes of a network that it is about."""
+        """Yields the lanes of a network that the rule applies to."""
         for source, destination in permutations(deployment.chains, 2):
             if self.source in (None, source.name) and self.destination in (None, destination.name):
                 yield Lane(source.chain_id, destination.chain_id)
