@@ -91,7 +91,7 @@ class Workspace:
 
     @property
     def state(self) -> Path:
-        """The folder of relayer and index. They can rebuild its files from the chains."""
+        """The folder of the default stores."""
         return self.root / ".waybill" / self.network
 
     @property
