@@ -162,4 +162,4 @@ def test_an_index_that_is_behind_is_not_believed_without_saying_how_far_behind_i
     behind = waybill.json("message", "show", sent["messageId"])["indexBehind"]
     assert len(behind) == 2
     assert all(one["blocks"] > 0 and one["seconds"] > 1_000_000 for one in behind)
-    assert "behind on alpha" in waybill("message", "show", sent["messageId"]).out
+    assert "BEHIND: alpha: block" in waybill("message", "show", sent["messageId"]).out
