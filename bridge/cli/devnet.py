@@ -47,14 +47,6 @@ def up(
             show_default=False,
         ),
     ] = None,
-    keep_states: Annotated[
-        int | None,
-        typer.Option(
-            help="Keep the states of that many blocks only, in memory; for reorgs after a thousand blocks, in which anvil "
-            "loses contracts otherwise.",
-            min=1,
-        ),
-    ] = None,
 ) -> None:
     """Start anvil chains, or use your own with --rpc, and deploy the GMPs' contracts, routers and examples on them.
 
@@ -72,7 +64,6 @@ def up(
             chains=chains,
             block_time=block_time,
             first_port=port,
-            keep_states=keep_states,
             progress=progress,
         )
     )

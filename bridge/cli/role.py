@@ -217,35 +217,28 @@ def _carry_out(
 async def _owned(here: ChainDeployment, chain: EvmChain) -> list[_Owned]:
     """Reads the owners of the router, and of the parameters if the chain has them."""
     places = {"router": here.router} | ({"parameters": here.parameters} if here.parameters else {})
-    answers = await asyncio.gather(
-        *(
-            read_view(chain, _OWNED, address, function)
-            for address in places.values()
-            for function in ("owner", "pendingOwner")
-        )
-    )
     return [
-        _Owned(name, address, str(answers[2 * place]), str(answers[2 * place + 1]))
-        for place, (name, address) in enumerate(places.items())
+        _Owned(
+            name,
+            address,
+            owner=str(await read_view(chain, _OWNED, address, "owner")),
+            pending=str(await read_view(chain, _OWNED, address, "pendingOwner")),
+        )
+        for name, address in places.items()
     ]
 
 
 async def _roles(here: ChainDeployment, chain: EvmChain, senders: tuple[str, ...]) -> dict[str, Any]:
-    found: dict[str, str | None] = {}
-    owned = await _owned(here, chain)
-    for one in owned:
+    async def holder(function: str, *arguments: str) -> str | None:
+        return _holder(str(await read_view(chain, ROUTER, here.router, function, *arguments)))
+
+    roles: dict[str, str | None] = {}
+    for one in await _owned(here, chain):
         of = "" if one.address == here.router else f" of {one.name}"
-        found |= {f"owner{of}": _holder(one.owner), f"pending owner{of}": _holder(one.pending)}
-    for role in Role:
-        if role is not Role.RETRIER:
-            found[str(role)] = _holder(str(await read_view(chain, ROUTER, here.router, str(role))))
-    retriers = await asyncio.gather(*(read_view(chain, ROUTER, here.router, "retrierOf", one) for one in senders))
-    return {
-        "chain": here.name,
-        "router": here.router,
-        "roles": found,
-        "retriers": {sender: _holder(str(retrier)) for sender, retrier in zip(senders, retriers, strict=True)},
-    }
+        roles |= {f"owner{of}": _holder(one.owner), f"pending owner{of}": _holder(one.pending)}
+    roles |= {str(role): await holder(str(role)) for role in Role if role is not Role.RETRIER}
+    retriers = {sender: await holder("retrierOf", sender) for sender in senders}
+    return {"chain": here.name, "router": here.router, "roles": roles, "retriers": retriers}
 
 
 def _senders(names: str | None, settings: Settings) -> tuple[str, ...]:
