@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import orjson
 import typer
@@ -33,7 +33,7 @@ from bridge.cli.root import DEVNET, current
 from bridge.cli.workspace import Workspace
 from bridge.dead_letters.decisions import GOVERNANCE
 from bridge.dead_letters.integrity import Verified
-from bridge.dead_letters.review import DeadLetterReview, Opened
+from bridge.dead_letters.review import DeadLetterReview
 from bridge.dead_letters.signing import decision_digest, decision_typed_data
 from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY
 from bridge.evm.signing import LocalSigner
@@ -53,9 +53,10 @@ from bridge.service.connections import connected
 from bridge.service.dead_letter_service import open_review, verify_network
 from bridge.service.keys import local_account, open_sealer
 from bridge.service.relayer_service import SystemClock
-from bridge.service.settings import Settings
 from bridge.store import open_store
 from bridge.store.dead_letters import DeadLetterLog
+
+_T = TypeVar("_T")
 
 app = typer.Typer(help="Show dead letters, decide about them, and verify their log.", no_args_is_help=True)
 
@@ -117,12 +118,8 @@ def show(letter: Letter) -> None:
 
     Example: waybill dlq show 0x…/axelar/0
     """
-
-    async def work() -> list[Opened]:
-        async with _review() as (review, log):
-            return [await review.open(event_id) for event_id in _named(log, letter)]
-
-    value, deployment = [opened_value(one) for one in asyncio.run(work())], Workspace.current().deployment()
+    opened = _on_letters(letter, DeadLetterReview.open)
+    value, deployment = list(map(opened_value, opened.values())), Workspace.current().deployment()
     result(value, render=lambda console: _draw(console, value, deployment))
 
 
@@ -205,12 +202,7 @@ def decide(
         return
     if draft is not None:
         raise UsageError("--draft is the file for what --maker has to sign", next_step="name the maker with --maker")
-
-    async def work() -> list[LogRecord]:
-        async with _review() as (review, log):
-            return [await review.decide(one, decision.stored, rationale, **reissue) for one in _named(log, letter)]
-
-    _print_decided(asyncio.run(work()))
+    _print_decided(_on_letters(letter, lambda review, one: review.decide(one, decision.stored, rationale, **reissue)))
 
 
 @app.command()
@@ -253,26 +245,34 @@ def export(
         progress(f"{len(records)} records written to {to}")
 
 
-def _settings() -> Settings:
+def _on_letters(letter: str, act: Callable[[DeadLetterReview, str], Awaitable[_T]]) -> dict[str, _T]:
+    """Runs an operation on one letter, or on each letter of a message or an atomic action.
+
+    Returns:
+        The results by the letters' ids.
+
+    Raises:
+        CliError: there is no such letter.
+    """
     workspace = Workspace.current()
-    return workspace.settings().model_copy(update={"store": workspace.store})
+    deployment, settings = workspace.deployment(), workspace.settings()
+    operator = _account(workspace, current().signer, current().key, DEPLOYER_KEY)
 
-
-@asynccontextmanager
-async def _review() -> AsyncIterator[tuple[DeadLetterReview, DeadLetterLog]]:
-    workspace, settings = Workspace.current(), _settings()
-    deployment, operator = workspace.deployment(), _account(workspace, current().signer, current().key, DEPLOYER_KEY)
-    with Workspace.current().letters() as log:
-        if log is None:
-            raise CliError("no relayer has run here yet, so there are no dead letters", next_step="waybill relayer run")
-        async with connected(deployment, settings, eager=False) as chains:
-            with closing(open_store(settings.store)) as store:
-                yield (
-                    open_review(
-                        deployment, chains, store, log=log, settings=settings, clock=SystemClock(), operator=operator
-                    ),
-                    log,
+    async def work() -> dict[str, _T]:
+        with workspace.letters() as log:
+            if log is None:
+                raise CliError(
+                    "no relayer has run here yet: there are no dead letters", next_step="waybill relayer run"
                 )
+            named = _named(log, letter)
+            async with connected(deployment, settings, eager=False) as chains:
+                with closing(open_store(workspace.store)) as store:
+                    review = open_review(
+                        deployment, chains, store, log=log, settings=settings, clock=SystemClock(), operator=operator
+                    )
+                    return {event_id: await act(review, event_id) for event_id in named}
+
+    return asyncio.run(work())
 
 
 def _account(workspace: Workspace, name: str | None, key: str | None, devnet_key: str) -> LocalAccount | None:
@@ -295,9 +295,9 @@ def _account(workspace: Workspace, name: str | None, key: str | None, devnet_key
     return LocalSigner.from_key(key or devnet_key).account
 
 
-def _print_decided(records: list[LogRecord]) -> None:
-    value = [log_record_value(record) for record in records]
-    lines = [f"{happened(record)}\nrecord {record.sequence}, 0x{record.hash.hex()}" for record in records]
+def _print_decided(records: Mapping[str, LogRecord]) -> None:
+    value = list(map(log_record_value, records.values()))
+    lines = [f"{happened(record)}\nrecord {record.sequence}, 0x{record.hash.hex()}" for record in records.values()]
     result(value, render=lambda console: console.print(escaped("\n".join(lines))))
 
 
@@ -307,17 +307,10 @@ def _draft(letter: str, decision: Action, rationale: str, maker: str, file: Path
         name = maker if maker == GOVERNANCE else checksummed(maker)
     except AddressError as error:
         raise UsageError(f"--maker is an account or GOVERNANCE: {error}") from error
-
-    async def work() -> dict[str, Any]:
-        async with _review() as (review, log):
-            named = _named(log, letter)
-            if len(named) > 1:
-                raise UsageError(
-                    f"{letter} has {len(named)} letters, and each is signed for itself: {', '.join(named)}"
-                )
-            return await review.draft(named[0], decision.stored, rationale, name, **reissue)
-
-    document = asyncio.run(work())
+    drafts = _on_letters(letter, lambda review, one: review.draft(one, decision.stored, rationale, name, **reissue))
+    if len(drafts) > 1:
+        raise UsageError(f"{letter} has {len(drafts)} letters, and each is signed separately: {', '.join(drafts)}")
+    (document,) = drafts.values()
     value = {
         "document": document,
         "typedData": decision_typed_data(document),
@@ -343,13 +336,8 @@ def _record(letter: str, decision: Action, draft: Path | None, signature: str) -
     about, drafted = document["dlqEntryId"], document["decisionType"]
     if drafted != decision.stored.value or not f"{about}/".startswith(f"{letter}/"):
         raise UsageError(f"{draft} decides {drafted} about {about}, not {decision.stored.value} about {letter}")
-    sealer = open_sealer(_settings())
-
-    async def work() -> LogRecord:
-        async with _review() as (review, _):
-            return await review.record(document, sealer, SystemClock().now())
-
-    _print_decided([asyncio.run(work())])
+    sealer, now = open_sealer(Workspace.current().settings()), SystemClock().now()
+    _print_decided(_on_letters(about, lambda review, _: review.record(document, sealer, now)))
 
 
 def _drafted(draft: Path) -> dict[str, Any]:
@@ -365,15 +353,11 @@ def _drafted(draft: Path) -> dict[str, Any]:
 
 
 def _print_calls(letter: str, gmps: tuple[Gmp, ...] | None) -> None:
-    async def work() -> list[dict[str, str]]:
-        async with _review() as (review, log):
-            calls = {event_id: await review.reissue_call(event_id, gmps) for event_id in _named(log, letter)}
-        return [
-            {"letter": event_id, "to": call.to, "value": str(call.value), "data": f"0x{call.data.hex()}"}
-            for event_id, call in calls.items()
-        ]
-
-    value = asyncio.run(work())
+    calls = _on_letters(letter, lambda review, one: review.reissue_call(one, gmps))
+    value = [
+        {"letter": event_id, "to": call.to, "value": str(call.value), "data": f"0x{call.data.hex()}"}
+        for event_id, call in calls.items()
+    ]
     result(value, render=lambda console: console.print(*map(details, value), sep="\n"))
 
 
