@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -273,9 +271,3 @@ def test_without_an_index_a_command_says_how_to_make_one(waybill: Command, comma
     ended = waybill(*command.split(), "--json")
     assert ended.code == 1
     assert "waybill index run" in ended.error["next"]
-
-
-def test_command_starts_without_heavy_libraries() -> None:
-    asked = "import sys, bridge.cli.app; print(*{'pyspark', 'pyarrow', 'duckdb', 'deltalake'} & sys.modules.keys())"
-    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == ""
