@@ -111,7 +111,7 @@ test("over real GMPs and the relayer, a stalled message in a foreign page is ret
 });
 
 test("tests that are interrupted take their devnet with them", async () => {
-  const script = 'const { startDevnet } = await import("../test/devnet.ts"); console.log(JSON.stringify((await startDevnet("axelar")).file));';
+  const script = 'const { startDevnet } = await import("./test/devnet.ts"); console.log(JSON.stringify((await startDevnet("axelar")).file));';
   const options = ["--conditions=source", "--import", "tsx", "--input-type=module", "--eval", script];
   const child = spawn(process.execPath, options, { cwd: fileURLToPath(new URL("../..", import.meta.url)), stdio: ["ignore", "pipe", "inherit"] });
   let printed = "";
