@@ -84,6 +84,13 @@ class Cached(Generic[_T]):
             raise error
         return None
 
+    def recent(self, patience: float) -> Dated[_T] | None:
+        """Returns a value that is not older than `oldest` without waiting, while a newer one is computed.
+
+        Without one, waits at most `patience` seconds; see `look`.
+        """
+        return self.look(0) or self.look(patience)
+
     def _run(self, done: threading.Event) -> None:
         began, started = self._clock(), time.monotonic()
         dated, error = None, None

@@ -222,12 +222,14 @@ class Tally:
         messages: messages created; for a GMP, those that it accepted.
         arrived: of those that were executed, or delivered by the GMP, the seconds of block time until then, ascending. Counted from
             the creation; for a GMP from the attempt in which it first took the message.
+        overtaken: of those that the GMP has not delivered, the messages that were retried since; 0 for a lane.
     """
 
     lane: tuple[int, int] | None
     gmp: int | None
     messages: int
     arrived: tuple[int, ...]
+    overtaken: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

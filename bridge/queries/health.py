@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.gmps import gmp_label, gmp_title
-from bridge.protocol.indexed import Index, PausedThing, Tally
+from bridge.protocol.gmps import Gmp, gmp_label, gmp_title
+from bridge.protocol.indexed import Index, MessageFilter, PausedThing, Tally
 from bridge.protocol.numbers import counted, duration
 from bridge.protocol.status import Status
 from bridge.queries.lanes import chain_name, is_late, lane_name, percentiles
@@ -19,13 +20,19 @@ from bridge.store.accusations import Accusation, AccusationState
 from bridge.store.dead_letters import DeadLetterLog
 
 _WAITS: Final[Mapping[Status, str]] = {
-    Status.STALLED: "stalled",
     Status.EXECUTION_FAILED: "refused by the recipient",
     Status.UNKNOWN: "unexplained: the index is behind, or does not know the creation",
 }
 """States in which messages wait for somebody, in words."""
 
+_HOUR: Final = 3_600  # seconds
 _DAY: Final = 86_400  # seconds
+
+_STALLED_ASKED: Final = 200
+"""The newest stalled messages of which the GMPs that they wait for are counted."""
+
+_FAILING_SHARE: Final = 0.1
+"""Share of a GMP's messages that were retried or stalled, from which on the GMP is a problem."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +89,8 @@ def concerns(
     if contradictions:
         text = f"{counted(contradictions, 'contradiction')} between the chains or in the index"
         found.append(Concern(is_bad=True, text=text, path="/faults", who="the index's operator, by the evidence"))
+    if index is not None:
+        found += _of_gmps(index, counts.get(Status.STALLED, 0), now)
     found += _waiting(counts)
     return sorted(found, key=lambda one: not one.is_bad)
 
@@ -157,6 +166,30 @@ def _of_relayer(
         if one.state(now) is not BreakerState.CLOSED:
             text = f"{gmp.title} fails towards {chain_name(deployment, destination)}: its circuit breaker is open"
             found.append(Concern(is_bad=False, text=text, path="/gmps"))
+    return found
+
+
+def _of_gmps(index: Index, stalled: int, now: float) -> list[Concern]:
+    """The GMPs that stalled or retried messages wait for, and the stalled messages.
+
+    Args:
+        index: of the network.
+        stalled: how many messages are.
+        now: Unix seconds.
+    """
+    page = index.page(MessageFilter(status=Status.STALLED), limit=_STALLED_ASKED).messages if stalled else ()
+    awaited = Counter(gmp for one in page for gmp in one.dispatched - one.received)
+    found = []
+    for tally in index.tallies(int(now) - _HOUR, int(now) + 1):
+        if tally.gmp not in tuple(Gmp):
+            continue
+        if awaited[Gmp(tally.gmp)] + tally.overtaken > _FAILING_SHARE * tally.messages:
+            text = f"{gmp_title(tally.gmp)} has delivered {len(tally.arrived)} of {tally.messages} messages in the last hour"
+            found.append(Concern(is_bad=False, text=text, path=f"/messages?gmp={gmp_label(tally.gmp)}"))
+    if stalled:
+        names = " and ".join(gmp.title for gmp, _ in awaited.most_common())
+        text = f"{counted(stalled, 'message')} stalled{f', waiting for {names}' if names else ''}"
+        found.append(Concern(is_bad=False, text=text, path=f"/messages?status={Status.STALLED.value}"))
     return found
 
 

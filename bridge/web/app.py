@@ -23,7 +23,7 @@ from bridge.web.pages.actions import ActionPages
 from bridge.web.pages.faults import FaultPages
 from bridge.web.pages.finding import FindingPages
 from bridge.web.pages.landing import LandingPages
-from bridge.web.pages.lanes import LanePages
+from bridge.web.pages.lanes import gmps_page, lanes_page
 from bridge.web.pages.letters import LetterPages
 from bridge.web.pages.messages import MessagePages
 from bridge.web.rendering import STATIC
@@ -86,14 +86,14 @@ def _add_errors(app: FastAPI, explorer: Explorer) -> None:
 
 def _pages(explorer: Explorer) -> APIRouter:
     routes = APIRouter()
-    landing, lanes, faults = LandingPages(explorer), LanePages(explorer), FaultPages(explorer)
+    landing, faults = LandingPages(explorer), FaultPages(explorer)
     messages, letters, actions = MessagePages(explorer), LetterPages(explorer), ActionPages(explorer)
     finding = FindingPages(explorer, actions.ids)
     pages: dict[str, Callable[..., Response]] = {
         "/": landing.landing,
         "/status": landing.status,
-        "/lanes": lanes.lanes,
-        "/gmps": lanes.gmps,
+        "/lanes": lambda: lanes_page(explorer),
+        "/gmps": lambda: gmps_page(explorer),
         "/faults": faults.faults,
         "/actions": actions.actions,
         "/messages": messages.messages,

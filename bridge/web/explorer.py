@@ -103,7 +103,7 @@ class Explorer:
     def contradictions(self, patience: float = 0.0) -> int:
         """How many contradictions are known by now."""
         try:
-            found = self.list.divergences.look(patience)
+            found = self.list.divergences.recent(patience)
         except Exception:  # noqa: BLE001  the page of faults says what is wrong
             return 0
         return sum(one.is_contradiction for one in found.value) if found else 0
@@ -179,6 +179,6 @@ class Explorer:
 
 
 def look(kept: Cached[_Value], patience: float) -> _Value | None:
-    """The value of a cache, or None while it is being computed."""
-    found = kept.look(patience)
+    """The value of a cache, or None if it has none yet and does not get one within `patience` seconds."""
+    found = kept.recent(patience)
     return found.value if found else None

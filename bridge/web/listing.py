@@ -15,7 +15,7 @@ from bridge.web.sources import Sources
 _DIVERGENCES_LAST: Final = 2.0  # seconds
 _COUNTS_LAST: Final = 5.0  # seconds
 
-OLDEST: Final = 60.0
+OLDEST: Final = 20.0
 """Seconds after which a cached figure is dropped; pages then say that it is being computed."""
 
 
@@ -45,7 +45,7 @@ class MessageList:
 
     def contradicted(self, patience: float) -> frozenset[bytes] | None:
         """The messages that facts contradict; None while that is being computed."""
-        found = self.divergences.look(patience)
+        found = self.divergences.recent(patience)
         if found is None:
             return None
         return frozenset(one.message_id for one in found.value if one.message_id and one.contradicts_message)
@@ -59,7 +59,7 @@ class MessageList:
         wait = self._patience if patience is None else patience
         until = time.monotonic() + wait
         self.divergences.look(0)  # both computations begin at once
-        counts = self.counts.look(wait)
+        counts = self.counts.recent(wait)
         contradicted, index = self.contradicted(max(0.0, until - time.monotonic())), self._sources.index()
         if counts is None:
             return None

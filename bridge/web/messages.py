@@ -169,7 +169,7 @@ def headline(reason: str) -> str:
     return plain if plain.endswith((".", "?", "!")) else f"{plain}."
 
 
-def gmp_table(shown: ShownMessage, transaction: Any) -> Table:
+def delivery_table(shown: ShownMessage, transaction: Any) -> Table:
     """A row for each GMP.
 
     Args:

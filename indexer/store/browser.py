@@ -163,20 +163,23 @@ class IndexBrowser(IndexReader):
         )
         receipts = self._rows(
             f"""
-            select r.gmp, r.received_time - coalesce(r.dispatched_time, m.source_time) as seconds
-            from (select message_id, source_time from messages where {chosen}) m
+            select r.gmp, r.received_time - coalesce(r.dispatched_time, m.source_time) as seconds,
+              case when r.received_time is null and m.attempts > r.last_attempt then 1 else 0 end as overtaken
+            from (select message_id, source_time, attempts from messages where {chosen}) m
             join receipts r on r.message_id = m.message_id where r.dispatches > 0
             """,
             **times,
         )
         by_lane, by_gmp = defaultdict[tuple[int, int], list[int | None]](list), defaultdict[int, list[int | None]](list)
+        overtaken = Counter[int]()
         for row in messages:
             by_lane[row["source_chain"], row["destination_chain"]].append(row["seconds"])
         for row in receipts:
             by_gmp[row["gmp"]].append(row["seconds"])
+            overtaken[row["gmp"]] += row["overtaken"]
         return [
             *(_tally(seconds, lane=ends) for ends, seconds in sorted(by_lane.items())),
-            *(_tally(seconds, gmp=gmp) for gmp, seconds in sorted(by_gmp.items())),
+            *(replace(_tally(seconds, gmp=gmp), overtaken=overtaken[gmp]) for gmp, seconds in sorted(by_gmp.items())),
         ]
 
     def created_up_to(self, source_chain: int, source_router: bytes, destination_chain: int, block: int) -> int:

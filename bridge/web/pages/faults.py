@@ -45,7 +45,7 @@ class FaultPages:
 
     def _contradictions(self) -> Section:
         index = self.sources.index()
-        found = self.explorer.list.divergences.look(self.explorer.settings.patience) if index else None
+        found = self.explorer.list.divergences.recent(self.explorer.settings.patience) if index else None
         rows: list[list[Cell]] = [
             [
                 state(one.severity),

@@ -3,71 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from fastapi import Response
 
+from bridge.protocol.indexed import Index
 from bridge.protocol.numbers import count, duration, percent
-from bridge.queries import health
-from bridge.queries.lanes import GmpFigures, LaneFigures, gmp_figures, lane_figures
+from bridge.queries.lanes import Ends, GmpFigures, LaneFigures, gmp_figures, lane_figures
 from bridge.web.cells import Cell, Section, Table, cut, gmp, joined, link, state
-from bridge.web.explorer import Explorer
+from bridge.web.explorer import Explorer, look
 
-_NOTE = "Messages of the last 24 hours."
+NOTE: Final = "Messages of the last 24 hours."
 
 
-class LanePages:
-    """The pages of lanes and of GMPs."""
+def lanes_page(explorer: Explorer) -> Response:
+    """Every lane in one table."""
+    command = explorer.sources.command("waybill index verify")
+    section = Section(title="Lanes", note=NOTE, table=lane_table(explorer), command=command)
+    return explorer.sections("Lanes", [section], here="/lanes")
 
-    def __init__(self, explorer: Explorer) -> None:
-        self.explorer = explorer
-        self.sources = explorer.sources
 
-    def lanes(self) -> Response:
-        """Every lane in one table."""
-        index, store = self.sources.index(), self.sources.store()
-        figures = []
-        if index is not None:
-            tallies = health.day(index, self.sources.clock()).lanes
-            figures = lane_figures(self.sources.deployment, index, store, tallies)
-        rows = [
-            [
-                link(f"/messages?source={one.ends[0]}&destination={one.ends[1]}", one.name),
-                count(one.messages),
-                percent(one.executed, one.messages),
-                *_percentiles(one.percentiles),
-                count(one.waiting),
-                _checks(one),
-                _held(one),
-            ]
-            for one in figures
+def gmps_page(explorer: Explorer) -> Response:
+    """Every GMP in one table."""
+    section = Section(title="GMPs", note=NOTE, table=gmp_table(explorer))
+    return explorer.sections("GMPs", [section], here="/gmps")
+
+
+def lane_table(explorer: Explorer, only: Ends | None = None) -> Table:
+    """Lanes in the last 24 hours: all, or one."""
+    sources, index, day = explorer.sources, explorer.sources.index(), look(explorer.day, explorer.settings.patience)
+    figures = lane_figures(sources.deployment, index, sources.store(), day.lanes) if index and day else []
+    rows = [
+        [
+            link(f"/messages?source={one.ends[0]}&destination={one.ends[1]}", one.name),
+            count(one.messages),
+            percent(one.executed, one.messages),
+            *_percentiles(one.percentiles),
+            count(one.waiting),
+            _checks(one),
+            _held(one),
         ]
-        columns = ("Lane", "Messages", "Executed", "p50", "p95", "Waiting", "Index = routers", "Held")
-        table = Table(label="Lanes", columns=columns, rows=rows, empty="No index has run yet.")
-        command = self.sources.command("waybill index verify")
-        section = Section(title="Lanes", note=_NOTE, table=table, command=command)
-        return self.explorer.sections("Lanes", [section], here="/lanes")
+        for one in figures
+        if only in (None, one.ends)
+    ]
+    columns = ("Lane", "Messages", "Executed", "p50", "p95", "Waiting", "Index = routers", "Held")
+    return Table(label="Lanes", columns=columns, rows=rows, empty=_empty(index))
 
-    def gmps(self) -> Response:
-        """Every GMP in one table."""
-        index, store = self.sources.index(), self.sources.store()
-        figures = []
-        if index is not None:
-            tallies = health.day(index, self.sources.clock()).gmps
-            figures = gmp_figures(self.sources.deployment, store, tallies)
-        rows: list[list[Cell]] = [
-            [
-                link(f"/messages?gmp={one.label}", gmp(one.number)),
-                count(one.taken),
-                count(one.delivered),
-                percent(one.delivered, one.taken),
-                *_percentiles(one.percentiles),
-                _queue(one),
-            ]
-            for one in figures
+
+def gmp_table(explorer: Explorer, only: int | None = None) -> Table:
+    """GMPs in the last 24 hours: all, or one."""
+    sources, index, day = explorer.sources, explorer.sources.index(), look(explorer.day, explorer.settings.patience)
+    figures = gmp_figures(sources.deployment, sources.store(), day.gmps) if index and day else []
+    rows: list[list[Cell]] = [
+        [
+            link(f"/messages?gmp={one.label}", gmp(one.number)),
+            count(one.taken),
+            count(one.delivered),
+            percent(one.delivered, one.taken),
+            *_percentiles(one.percentiles),
+            _queue(one),
         ]
-        columns = ("GMP", "Accepted", "Delivered", "Share", "p50", "p95", "Queue")
-        table = Table(label="GMPs", columns=columns, rows=rows, empty="No index has run yet.")
-        return self.explorer.sections("GMPs", [Section(title="GMPs", note=_NOTE, table=table)], here="/gmps")
+        for one in figures
+        if only in (None, one.number)
+    ]
+    columns = ("GMP", "Accepted", "Delivered", "Share", "p50", "p95", "Queue")
+    return Table(label="GMPs", columns=columns, rows=rows, empty=_empty(index))
+
+
+def _empty(index: Index | None) -> str:
+    return "Being counted; reload in a moment." if index else "No index has run yet."
 
 
 def _percentiles(found: Sequence[tuple[str, float]]) -> list[Cell]:

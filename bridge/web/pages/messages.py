@@ -15,6 +15,7 @@ from bridge.protocol.indexed import DivergenceRecord, MessageRecord
 from bridge.protocol.message import Kind
 from bridge.protocol.numbers import amount, count, counted
 from bridge.protocol.status import Status
+from bridge.queries.lanes import lane_name
 from bridge.web.cells import (
     Cell,
     Section,
@@ -34,7 +35,8 @@ from bridge.web.cells import (
 )
 from bridge.web.costs import Costs
 from bridge.web.explorer import NO_INDEX, Explorer
-from bridge.web.messages import MESSAGE_COLUMNS, ShownMessage, gmp_table, message_data, message_rows, read_message
+from bridge.web.messages import MESSAGE_COLUMNS, ShownMessage, delivery_table, message_data, message_rows, read_message
+from bridge.web.pages.lanes import NOTE, gmp_table, lane_table
 from bridge.web.search import Listing, read_listing
 from bridge.web.timeline import transactions
 
@@ -61,9 +63,21 @@ class MessagePages:
             live=() if chosen.after else ("as-of", "rows"),
             chosen=chosen,
             choices=choices(self.sources.deployment, chosen),
+            about_it=self._about(chosen),
             newest=f"/messages?{chosen.query}" if chosen.after else "",
             **self._rows(chosen),
         )
+
+    def _about(self, chosen: Listing) -> Section | None:
+        """The figures of the GMP or the lane that a link chooses."""
+        wanted = chosen.wanted
+        if wanted.gmp is not None:
+            return Section(title=wanted.gmp.title, note=NOTE, table=gmp_table(self.explorer, wanted.gmp))
+        if wanted.source_chain is None or wanted.destination_chain is None:
+            return None
+        ends = (wanted.source_chain, wanted.destination_chain)
+        name = lane_name(self.sources.deployment, *ends)
+        return Section(title=name, note=NOTE, table=lane_table(self.explorer, ends))
 
     def _rows(self, chosen: Listing) -> dict[str, Any]:
         """The part of the list that a link chooses: a table and the next part's link, or a note in their place."""
@@ -101,7 +115,7 @@ class MessagePages:
             live=("as-of", "facts", "acts", "content"),
             message_id=message_id,
             shown=shown,
-            gmps=gmp_table(shown, self.explorer.transaction),
+            gmps=delivery_table(shown, self.explorer.transaction),
             evidence=[self._evidence(one) for one in shown.divergences],
             sections=[*self._details(shown), *self._fees(shown)],
             data=json.dumps(message_data(sent)) if sent else "",

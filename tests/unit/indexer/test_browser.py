@@ -124,7 +124,7 @@ def test_what_a_gmp_took_in_a_retry_counts_from_then_in_tallies_and_deliveries(t
     store = Store(f"sqlite:///{tmp_path / 'index.db'}")
     alpha, beta = new_world()
     sent = sent_message(quorum=1)
-    alpha.mine(routed(sent, gmps=0b10), time=START)
+    alpha.mine(routed(sent, gmps=0b110), time=START)
     alpha.mine(retried(sent, 1, gmps=0b11), time=START + 12)
     beta.mine(received(sent, 1), executed(sent), time=START + 14)
     beta.mine(received(sent, 2, receipts=2), time=START + 15)
@@ -132,8 +132,8 @@ def test_what_a_gmp_took_in_a_retry_counts_from_then_in_tallies_and_deliveries(t
         apply(store, chain)
     store.close()
     with IndexBrowser(f"sqlite:///{tmp_path / 'index.db'}", clock=lambda: START) as browser:
-        arrived = {one.gmp: one.arrived for one in browser.tallies(START, START + 1)}
-    assert arrived == {None: (14,), 1: (2,), 2: (15,)}
+        arrived = {one.gmp: (one.arrived, one.overtaken) for one in browser.tallies(START, START + 1)}
+    assert arrived == {None: ((14,), 0), 1: ((2,), 0), 2: ((15,), 0), 3: ((), 1)}
 
 
 def plan_of(browser: IndexBrowser, ask: Callable[[IndexBrowser], object]) -> list[str]:

@@ -35,7 +35,9 @@ def test_landing_shows_figures_problems_and_latest(world: World) -> None:
     body = world.explorer(patient(max_lag=3_600)).get("/").text
     shown = text_of(body)
     assert re.findall(r"<strong>([^<]+)</strong><span>", body)[:3] == ["5", "20.0 %", "20 s"]
-    assert "4 messages stalled" in shown
+    assert "4 messages stalled, waiting for Axelar" in shown
+    assert "Axelar has delivered 1 of 5 messages in the last hour" in shown
+    assert "Hyperlane has delivered" not in shown
     assert all(page(one) in body for one in sent)
 
 
@@ -155,6 +157,9 @@ def test_lane_and_gmp_have_a_row(world: World) -> None:
     gmps = " ".join(text_of(explorer.get("/gmps").text).split())
     assert "Hyperlane 3 3 100 % 15 s" in gmps
     assert "Axelar 3 0 0.0 %" in gmps
+    assert "Axelar 3 0 0.0 %" in " ".join(text_of(explorer.get("/messages?gmp=axelar").text).split())
+    lane = text_of(explorer.get("/messages?source=alpha&destination=beta").text)
+    assert "alpha → beta 3 100 % 15 s 15 s" in " ".join(lane.split())
 
 
 def test_faults_show_severity_and_group_duplicates(world: World) -> None:
