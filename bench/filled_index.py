@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -18,9 +17,10 @@ from indexer.store import tables
 from indexer.store.store import Store
 
 CHAINS: Final = (31337, 31338)
-_BATCH: Final = 20_000
+_ENCODED: Final = 20_000
 _KEPT_IDS: Final = 20
 _BLOCK_HASH: Final = sha256(b"block").digest()
+_FILLED: Final = (tables.messages, tables.receipts, tables.events)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,11 @@ class Made:
         return self.number % 10 != 0
 
     @property
+    def is_repeated(self) -> bool:
+        """True for one in a hundred messages: their first GMP delivers them twice."""
+        return self.number % 100 == 1
+
+    @property
     def is_retried(self) -> bool:
         """True for one in fifty messages."""
         return self.number % 50 == 0
@@ -59,23 +64,26 @@ class Made:
 
 
 def fill(url: str, count: int, now: int) -> list[bytes]:
-    """Writes messages, one per second up to `now` (Unix seconds); returns some of their ids.
+    """Writes at least `count` messages, one per second up to `now` (Unix seconds); returns the ids of some of the newest.
 
-    Each batch is a transaction, and rows of an earlier call with the same arguments are kept, so that the call may be
-    interrupted.
-    Indexes are created at the end, since each would cost as much as the rows themselves.
+    The newest messages are encoded one by one; older ones are copies of them, made by the database. A store that an earlier call
+    with the same arguments has filled is kept. Indexes are created at the end, since each would cost as much as the rows.
     """
     store = Store(url)
     try:
         listen(store.engine, "connect", _prepare_for_bulk)
         store.engine.dispose()
+        copies = -(-count // _ENCODED)
+        encoded = -(-count // copies)
+        count = encoded * copies
+        newest = range(count - encoded, count)
         with store.engine.connect() as connection:
             written = connection.scalar(select(func.count()).select_from(tables.messages)) or 0
-        if written < count:
-            with store.engine.begin() as connection:
-                for index in _indexes():
-                    connection.execute(DropIndex(index, if_exists=True))
-        _write_messages(store.engine, range(written, count), now - count)
+        if written != count:
+            _write_messages(store.engine, newest, now - count)
+            for copy in range(1, copies):
+                print(f"  {copy * encoded} of {count} messages", flush=True)
+                _copy_messages(store.engine, copy, copy * encoded, newest.start, now - encoded)
         for index in _indexes():
             print(f"  index {index.name}", flush=True)
             with store.engine.begin() as connection:
@@ -83,7 +91,7 @@ def fill(url: str, count: int, now: int) -> list[bytes]:
         with store.engine.begin() as connection:
             connection.execute(delete(tables.chains))
             _insert(connection, tables.chains, [_chain_row(chain, count, now) for chain in CHAINS])
-        some = range(0, count, max(1, count // _KEPT_IDS))
+        some = newest[:: max(1, len(newest) // _KEPT_IDS)]
         return [_make(number, now - count + number).message_id for number in some]
     finally:
         store.close()
@@ -94,25 +102,57 @@ def _prepare_for_bulk(connection: Any, _record: object) -> None:
     connection.execute("PRAGMA cache_size = -1500000")  # KiB
     connection.execute("PRAGMA synchronous = OFF")  # a store that a power cut spoils is rebuilt
     connection.execute("PRAGMA wal_autocheckpoint = 20000")  # pages
+    connection.create_function("of_copy", 2, lambda value, copy: value and copy.to_bytes(4, "big") + value[4:])
 
 
 def _indexes() -> list[Index]:
     """Returns the indexes except primary keys."""
-    filled = (tables.messages, tables.receipts, tables.events)
-    return sorted((index for table in filled for index in table.indexes), key=lambda index: str(index.name))
+    return sorted((index for table in _FILLED for index in table.indexes), key=lambda index: str(index.name))
 
 
 def _write_messages(engine: Engine, numbers: range, begin: int) -> None:
-    started = time.monotonic()
-    for first in numbers[::_BATCH]:
-        made = [_make(number, begin + number) for number in range(first, min(first + _BATCH, numbers.stop))]
-        with engine.begin() as connection:
-            _insert(connection, tables.messages, [_message_row(item) for item in made])
-            _insert(connection, tables.receipts, [row for item in made for row in _receipt_rows(item)])
-            _insert(connection, tables.events, [row for item in made for row in _event_rows(item)])
-        done = first + len(made)
-        rest = (time.monotonic() - started) / (done - numbers.start) * (numbers.stop - done)
-        print(f"  {done} of {numbers.stop} messages, {rest:.0f} s to go", flush=True)
+    with engine.begin() as connection:
+        for index in _indexes():
+            connection.execute(DropIndex(index, if_exists=True))
+        for table in _FILLED:
+            connection.execute(delete(table))
+        made = [_make(number, begin + number) for number in numbers]
+        _insert(connection, tables.messages, [_message_row(item) for item in made])
+        _insert(connection, tables.receipts, [row for item in made for row in _receipt_rows(item)])
+        _insert(connection, tables.events, [row for item in made for row in _event_rows(item)])
+
+
+def _copy_messages(engine: Engine, copy: int, shift: int, first_block: int, begin: int) -> None:
+    """Copies the encoded messages `shift` seconds and blocks into the past.
+
+    Args:
+        engine: the store's.
+        copy: number of the copy, at least 1.
+        shift: seconds and blocks.
+        first_block: of the encoded messages.
+        begin: Unix seconds of the first encoded message.
+    """
+    encoded = {
+        tables.messages: f"source_time >= {begin}",
+        tables.receipts: f"dispatched_time >= {begin}",
+        tables.events: f"block_number >= {first_block}",
+    }
+    with engine.begin() as connection:
+        for table, condition in encoded.items():
+            names = [column.name for column in table.columns]
+            values = ", ".join(_copied(name, copy, shift) for name in names)
+            connection.exec_driver_sql(
+                f"insert into {table.name} ({', '.join(names)}) select {values} from {table.name} where {condition}"  # noqa: S608  names of our own tables
+            )
+
+
+def _copied(name: str, copy: int, shift: int) -> str:
+    """A column of a copy: ids and hashes begin with the copy's number, and times and blocks are lower."""
+    if name in ("message_id", "transaction_hash") or name.endswith("_transaction"):
+        return f"of_copy({name}, {copy})"
+    if name in ("block_number", "nonce", "sent_at") or name.endswith(("_time", "_block")):
+        return f"{name} - {shift}"
+    return name
 
 
 def _make(number: int, routed_at: int) -> Made:
@@ -177,7 +217,7 @@ def _message_row(item: Made) -> dict[str, Any]:
         "executed_time": executed_at if item.is_executed else None,
         "executed_transaction": _transaction(item, "execute") if item.is_executed else None,
         "failures": 0,
-        "duplicates": 0,
+        "duplicates": int(item.is_repeated),
     }
 
 
@@ -198,7 +238,7 @@ def _receipt_rows(item: Made) -> list[dict[str, Any]]:
             "last_received_block": item.number if gmp in item.delivered else None,
             "last_received_log_index": position if gmp in item.delivered else None,
             "quorum": 2 if gmp in item.delivered else None,
-            "duplicates": 0,
+            "duplicates": int(item.is_repeated and position == 0),
         }
         for position, gmp in enumerate(item.gmps)
     ]
@@ -217,6 +257,8 @@ def _event_rows(item: Made) -> list[dict[str, Any]]:
         )
     if item.is_executed:
         rows.append(_event_row(item, destination, 3, "MessageExecuted", "execute"))
+    if item.is_repeated:
+        rows.append(_event_row(item, destination, 4, "DuplicateAbsorbed", "again") | {"gmp": int(item.delivered[0])})
     return rows
 
 
