@@ -1,6 +1,6 @@
 /** The one button of a message: execute, mark as expired, or fund, whichever its state asks for. */
 
-import type { FactOf, Gmp, Message, Progress, Waybill } from "@waybill/dapp";
+import { type FactOf, type Gmp, gmpTitle, type Message, type Progress, type Waybill } from "@waybill/dapp";
 import { element, problemLine, whenPressed } from "./element.ts";
 import { ether } from "./format.ts";
 
@@ -52,7 +52,7 @@ export class ActButton {
   async #showPrice(price: HTMLElement, gmps: readonly Gmp[]): Promise<void> {
     const { total, refused } = await this.#waybill().quoteRetry(this.#message, gmps);
     const silent = refused.size > 0 ? `; no quote of ${[...refused.keys()].join(", ")}` : "";
-    price.textContent = `${gmps.join(" and ")} ask for: ${ether(total)}${silent}. Anyone may pay.`;
+    price.textContent = `${gmps.map(gmpTitle).join(" and ")} ask for: ${ether(total)}${silent}. Anyone may pay.`;
   }
 }
 

@@ -4,6 +4,7 @@ import {
   type Fact,
   type Gmp,
   gmpsOf,
+  gmpTitle,
   type GmpProgress,
   type Message,
   messageId,
@@ -12,7 +13,7 @@ import {
   type Waybill,
 } from "@waybill/dapp";
 import { ActButton } from "./acts.ts";
-import { element, problemLine, whenPressed } from "./element.ts";
+import { element, gmpMark, problemLine, whenPressed } from "./element.ts";
 import { FeeList } from "./fee-list.ts";
 import { clock, payloadText, shortened, since, words } from "./format.ts";
 
@@ -111,7 +112,7 @@ function gmpRow({ gmp, attempts, failure, receipt, counts, duplicates }: GmpProg
   return element(
     "tr",
     { className: counts ? "counts" : "" },
-    element("th", { scope: "row" }, gmp),
+    element("th", { scope: "row" }, gmpMark(gmp)),
     element("td", { title: failure ?? "" }, sent || `refused: ${failure ?? "not sent"}`),
     element("td", {}, sent || receipt ? delivered : "–"),
   );
@@ -134,21 +135,21 @@ function counted(receipts: number, quorum: number): string {
 function described(fact: Fact): string {
   switch (fact.type) {
     case "routed":
-      return `Sent over ${[...fact.gmps].join(", ")}`;
+      return `Sent over ${[...fact.gmps].map(gmpTitle).join(", ")}`;
     case "retried":
-      return `Retry ${fact.attempt} over ${[...fact.gmps].join(", ")}`;
+      return `Retry ${fact.attempt} over ${[...fact.gmps].map(gmpTitle).join(", ")}`;
     case "dispatchFailed":
-      return `${fact.gmp ?? "An unknown GMP"} did not take it: ${fact.reason}`;
+      return `${gmpTitle(fact.gmp)} did not take it: ${fact.reason}`;
     case "received":
-      return `${fact.gmp ?? "An unknown GMP"} delivered: ${counted(fact.receipts, fact.quorum)}`;
+      return `${gmpTitle(fact.gmp)} delivered: ${counted(fact.receipts, fact.quorum)}`;
     case "unfunded":
-      return `Created; nobody has paid for ${[...fact.gmps].join(", ")} yet`;
+      return `Created; nobody has paid for ${[...fact.gmps].map(gmpTitle).join(", ")} yet`;
     case "expired":
       return "Marked as expired";
     case "cancelled":
       return "Cancelled by its sender";
     case "lateReceipt":
-      return `${fact.gmp ?? "An unknown GMP"} delivered after its end`;
+      return `${gmpTitle(fact.gmp)} delivered after its end`;
     case "executed":
       return "Executed by the recipient";
     case "executionFailed":
@@ -156,6 +157,6 @@ function described(fact: Fact): string {
     case "executionDeferred":
       return "Too little gas was left to execute it";
     case "duplicateAbsorbed":
-      return `${fact.gmp ?? "An unknown GMP"} delivered again: absorbed`;
+      return `${gmpTitle(fact.gmp)} delivered again: absorbed`;
   }
 }

@@ -1,5 +1,7 @@
 /** Building the page: elements with text, never with markup, because payloads and reasons come from strangers. */
 
+import { type Gmp, gmpTitle } from "@waybill/dapp";
+
 type Child = Node | string | undefined | false;
 
 /** An element with properties (`className`, `onclick`, …), `aria-…` attributes and children. */
@@ -15,6 +17,11 @@ export function element<K extends keyof HTMLElementTagNameMap>(
   }
   made.append(...children.filter((child) => child !== undefined && child !== false));
   return made;
+}
+
+/** A GMP's mark and name, as the stylesheet has them. */
+export function gmpMark(gmp: Gmp): HTMLElement {
+  return element("span", { className: `gmp ${gmp}` }, gmpTitle(gmp));
 }
 
 /** The element of the page with that id. */

@@ -1,7 +1,7 @@
 /** Check boxes for GMPs, each with what it asks for now. */
 
 import { type Gmp, type Quote, reasonOf } from "@waybill/dapp";
-import { element } from "./element.ts";
+import { element, gmpMark } from "./element.ts";
 import { ether } from "./format.ts";
 
 export class FeeList {
@@ -26,7 +26,7 @@ export class FeeList {
         return [gmp, { box, fee: element("span", { className: "fee" }, "…") }];
       }),
     );
-    const rows = [...this.#boxes].map(([gmp, { box, fee }]) => element("label", {}, box, element("span", {}, gmp), fee));
+    const rows = [...this.#boxes].map(([gmp, { box, fee }]) => element("label", {}, box, gmpMark(gmp), fee));
     this.#list.replaceChildren(...rows);
   }
 

@@ -3,6 +3,7 @@
 import type { Requester } from "./chains.ts";
 import { Deployment, DeploymentError } from "./deployment.ts";
 import { WaybillError } from "./errors.ts";
+import { gmpTitle } from "./gmps.ts";
 import type { GmpProgress } from "./progress.ts";
 import { reasonOf } from "./reverts.ts";
 import { FollowedMessage, LOOKING, type MessageStatus } from "./status.ts";
@@ -208,7 +209,7 @@ class View {
     say(this.#problem, [...(error ? [reasonOf(error)] : []), ...(progress?.problems ?? [])].join("; "));
     this.#gmps.hidden = !progress?.gmps.length;
     this.#gmps.replaceChildren(...(progress?.gmps ?? []).map(gmpItem));
-    this.#offer(canSign && retryOver.length > 0, `Retry over ${retryOver.join(" and ")}`, isRetrying);
+    this.#offer(canSign && retryOver.length > 0, `Retry over ${retryOver.map(gmpTitle).join(" and ")}`, isRetrying);
   }
 
   #offer(isOffered: boolean, label: string, isBusy: boolean): void {
@@ -223,7 +224,7 @@ class View {
 function gmpItem({ gmp, attempts, failure, receipt, counts }: GmpProgress): HTMLLIElement {
   const item = made("li", "gmp");
   const sent = attempts.length > 0 ? "no delivery yet" : `refused: ${failure ?? "not sent"}`;
-  say(item, `${gmp}: ${counts ? "delivered" : receipt ? "delivered, void since" : sent}`);
+  say(item, `${gmpTitle(gmp)}: ${counts ? "delivered" : receipt ? "delivered, void since" : sent}`);
   return item;
 }
 

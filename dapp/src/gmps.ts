@@ -6,6 +6,19 @@ import { GMP_NUMBERS } from "./gmp-numbers.ts";
 /** A transport's name, as in files and tables. */
 export type Gmp = keyof typeof GMP_NUMBERS;
 
+const TITLES: Readonly<Record<Gmp, string>> = {
+  hyperlane: "Hyperlane",
+  axelar: "Axelar",
+  wormhole: "Wormhole",
+  layerzero: "LayerZero",
+  ccip: "CCIP",
+};
+
+/** A transport's name as people write it, for pages. */
+export function gmpTitle(gmp: Gmp | undefined): string {
+  return gmp ? TITLES[gmp] : "An unknown GMP";
+}
+
 /** All transports, in the order of their numbers. */
 export const GMPS = Object.keys(GMP_NUMBERS) as readonly Gmp[];
 

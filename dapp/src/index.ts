@@ -26,6 +26,7 @@ export {
   GMPS,
   gmpOfNumber,
   gmpsFromBits,
+  gmpTitle,
   parseGmp,
   UnknownGmpError,
 } from "./gmps.ts";

@@ -3,7 +3,7 @@
 import type { Hex } from "viem";
 
 import { type Fact, type FactOf, isCreation, type StorageLocation } from "./facts.ts";
-import { type Gmp, GMPS } from "./gmps.ts";
+import { type Gmp, GMPS, gmpTitle } from "./gmps.ts";
 import type { Message } from "./message.ts";
 
 /** The state of a message; the same words as everywhere in Waybill. */
@@ -230,11 +230,11 @@ function underway(seen: Observation, { quorum, gmps, stallAfter }: Measures): Ve
   const since = last?.timestamp ?? seen.message.sentAt;
   if (seen.destination.time > since + BigInt(stallAfter)) {
     const attempt = last?.type === "retried" ? `retry ${last.attempt}` : "it was sent";
-    const silent = missing.length > 0 ? `; nothing of ${missing.join(", ")}` : "";
+    const silent = missing.length > 0 ? `; nothing of ${missing.map(gmpTitle).join(", ")}` : "";
     return stalled(`${progress} more than ${stallAfter} s after ${attempt}${silent}`);
   }
   const state = seen.validCount > 0 ? "RECEIVED" : "ROUTED";
-  return { state, reason: missing.length > 0 ? `${progress}; waiting for ${missing.join(", ")}` : progress };
+  return { state, reason: missing.length > 0 ? `${progress}; waiting for ${missing.map(gmpTitle).join(", ")}` : progress };
 }
 
 function gmpProgress(gmp: Gmp, seen: Observation): GmpProgress {

@@ -18,16 +18,16 @@ test("a person connects, sees the fee, sends, watches both GMPs deliver, and the
   await stateOf(card, "ROUTED");
   await network.deliver(message, "hyperlane");
   await stateOf(card, "RECEIVED");
-  await card.getByText("1 of 2 delivered; waiting for axelar").waitFor();
+  await card.getByText("1 of 2 delivered; waiting for Axelar").waitFor();
   await network.deliver(message, "axelar");
   await stateOf(card, "EXECUTED");
   await network.pass(1);
   await card.getByText("the recipient on beta has it", { exact: true }).waitFor();
   assert.equal(await card.locator("tbody tr.counts").count(), 2);
   assert.deepEqual(await card.locator(".timeline li > span:first-of-type").allTextContents(), [
-    "Sent over hyperlane, axelar",
-    "hyperlane delivered: 1 of 2",
-    "axelar delivered: 2 of 2",
+    "Sent over Hyperlane, Axelar",
+    "Hyperlane delivered: 1 of 2",
+    "Axelar delivered: 2 of 2",
     "Executed by the recipient",
   ]);
   const payload = await network.beta.client.readContract({ address: network.beta.inbox, abi: inboxAbi, functionName: "lastPayload" });
@@ -43,18 +43,18 @@ test("a message that stalls is retried over another GMP and executed, all on the
   await stateOf(card, "RECEIVED");
   await network.pass(STALL_AFTER + 5);
   await stateOf(card, "STALLED");
-  await card.getByText(/nothing of axelar/).waitFor();
+  await card.getByText(/nothing of Axelar/).waitFor();
   assert.equal(await card.getByLabel("wormhole").isChecked(), true);
   assert.equal(await card.getByLabel("axelar").isChecked(), false);
   await card.locator(".total").getByText("free").waitFor();
   await shot("stalled");
   await assertAccessible();
   await card.getByRole("button", { name: "Retry" }).click();
-  await card.getByText("Retry 1 over wormhole").waitFor();
+  await card.getByText("Retry 1 over Wormhole").waitFor();
   await network.deliver(message, "wormhole");
   await stateOf(card, "EXECUTED");
   await network.deliver(message, "axelar"); // late
-  await card.getByText("axelar delivered: 3, more than the 2 needed").waitFor();
+  await card.getByText("Axelar delivered: 3, more than the 2 needed").waitFor();
   await shot("retried");
 });
 

@@ -54,7 +54,7 @@ const at = (time: bigint): Observation["destination"] => ({ name: "beta", head: 
 const both = { valid: new Set<Gmp>(["hyperlane", "axelar"]), validCount: 2 };
 
 const CASES: readonly (readonly [what: string, seen: Partial<Observation>, state: State, final: boolean, reason: RegExp])[] = [
-  ["nobody delivered", {}, "ROUTED", false, /^0 of 2 delivered; waiting for hyperlane, axelar$/],
+  ["nobody delivered", {}, "ROUTED", false, /^0 of 2 delivered; waiting for Hyperlane, Axelar$/],
   ["one delivered", { valid: new Set(["axelar"]), validCount: 1 }, "RECEIVED", false, /^1 of 2 .* hyperlane$/],
   ["the stall time is just reached", { destination: at(1060n) }, "ROUTED", false, /^0 of 2/],
   ["the stall time has passed", { destination: at(1061n) }, "STALLED", false, /more than 60 s after it was sent/],
@@ -68,7 +68,7 @@ const CASES: readonly (readonly [what: string, seen: Partial<Observation>, state
   ["the delivery had too little gas", { ...both, facts: [routed, fact({ type: "executionDeferred", gasLimit: 200_000n })] }, "EXECUTION_DEFERRED", false, /less than the 200000 gas/],
   ["the quorum came by a lowered demand", both, "RECEIVED", false, /nobody has executed it/],
   ["the recipient demands more than the message", { ...both, facts: [routed, fact({ type: "received", gmp: "axelar", receipts: 2, quorum: 3 })] }, "STALLED", false, /2 of 3 delivered, and no more than 2 took it/],
-  ["a receipt was voided", { facts: [routed, fact({ type: "received", gmp: "axelar", receipts: 1, quorum: 2 })] }, "ROUTED", false, /waiting for hyperlane, axelar/],
+  ["a receipt was voided", { facts: [routed, fact({ type: "received", gmp: "axelar", receipts: 1, quorum: 2 })] }, "ROUTED", false, /waiting for Hyperlane, Axelar/],
   ["it was executed just now", { execution: 1, facts: [routed, fact({ type: "executed" })] }, "EXECUTED", false, /not yet confirmed/],
   ["it was executed and confirmed", { execution: 1, facts: [routed, fact({ type: "executed", block: 4n })] }, "EXECUTED", true, /has it$/],
   ["it was executed after its ttl", { execution: 1, destination: at(9999n), facts: [routed, fact({ type: "executed", block: 4n })] }, "EXECUTED", true, /has it$/],

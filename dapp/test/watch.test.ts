@@ -57,8 +57,8 @@ test("a message is followed from routed over each receipt to executed and confir
     "EXECUTED 2 false",
     "EXECUTED 2 true",
   ]);
-  assert.equal(steps[0]!.reason, "0 of 2 delivered; waiting for hyperlane, axelar");
-  assert.equal(steps[1]!.reason, "1 of 2 delivered; waiting for hyperlane");
+  assert.equal(steps[0]!.reason, "0 of 2 delivered; waiting for Hyperlane, Axelar");
+  assert.equal(steps[1]!.reason, "1 of 2 delivered; waiting for Hyperlane");
   assert.deepEqual(steps.at(-1)!.timeline.map(({ type, chain }) => `${type} ${chain}`), [
     "routed alpha",
     "received beta",
@@ -93,7 +93,7 @@ test("a message that is silent too long is stalled, names who is silent, and is 
     { stallAfter: 3600 },
   );
   const stalled = steps.find(({ state }) => state === "STALLED")!;
-  assert.equal(stalled.reason, "1 of 2 delivered more than 3600 s after it was sent; nothing of axelar");
+  assert.equal(stalled.reason, "1 of 2 delivered more than 3600 s after it was sent; nothing of Axelar");
   assert.equal(stalled.action, "retry");
   assert.equal(steps.at(-1)!.state, "EXECUTED");
   assert.equal(steps.at(-1)!.attempt, 1);

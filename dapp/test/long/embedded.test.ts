@@ -78,9 +78,9 @@ test("the README's page shows state, reason and deliveries, in light and dark, a
   await network.deliver(message, "hyperlane");
   await network.pass(61);
   await stateOf(element, "STALLED");
-  await element.getByText("1 of 2 delivered more than 60 s after it was sent; nothing of axelar").waitFor();
-  assert.deepEqual(await element.getByRole("listitem").allTextContents(), ["hyperlane: delivered", "axelar: no delivery yet"]);
-  const button = element.getByRole("button", { name: "Retry over wormhole" });
+  await element.getByText("1 of 2 delivered more than 60 s after it was sent; nothing of Axelar").waitFor();
+  assert.deepEqual(await element.getByRole("listitem").allTextContents(), ["Hyperlane: delivered", "Axelar: no delivery yet"]);
+  const button = element.getByRole("button", { name: "Retry over Wormhole" });
   for (const colorScheme of ["light", "dark"] as const) {
     await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
     await button.focus();
@@ -93,7 +93,7 @@ test("the README's page shows state, reason and deliveries, in light and dark, a
   await button.click();
   await element.getByRole("alert").getByText(/^declined in the wallet: retryRoute; nothing was sent$/).waitFor();
   await button.click();
-  await element.getByText(/waiting for axelar, wormhole/).waitFor();
+  await element.getByText(/waiting for Axelar, Wormhole/).waitFor();
   assert.equal(await button.count(), 0);
   await network.deliver(message, "wormhole");
   await stateOf(element, "EXECUTED");
@@ -176,7 +176,7 @@ test("properties that a page sets before the element's script is there are kept,
   await network.pass(61);
   await page.evaluate(() => import("/late.js" as string));
   const element = page.locator("waybill-message");
-  await element.getByRole("button", { name: "Retry over wormhole and hyperlane" }).waitFor();
+  await element.getByRole("button", { name: "Retry over Wormhole and Hyperlane" }).waitFor();
   const colour = (part: string) => element.locator(`[part~="${part}"]`).evaluate((node) => getComputedStyle(node).color);
   assert.deepEqual([await colour("reason"), await colour("state")], ["rgb(1, 2, 3)", "rgb(4, 5, 6)"]);
   assert.ok(await element.evaluate((node) => !Object.hasOwn(node, "provider") && (node as WaybillMessageElement).provider === (window as unknown as { ethereum: unknown }).ethereum));
@@ -213,13 +213,13 @@ test("the README's React component shows the same, retries, follows another id, 
   await follow(id);
   await network.deliver(message, "hyperlane");
   await network.pass(61);
-  await status.getByText("STALLED: 1 of 2 delivered more than 60 s after it was sent; nothing of axelar").waitFor();
+  await status.getByText("STALLED: 1 of 2 delivered more than 60 s after it was sent; nothing of Axelar").waitFor();
   wallet.declinesNext = true;
-  const button = page.getByRole("button", { name: "Retry over wormhole" });
+  const button = page.getByRole("button", { name: "Retry over Wormhole" });
   await button.click();
   await page.getByRole("alert").getByText("declined in the wallet: retryRoute; nothing was sent").waitFor();
   await button.click();
-  await status.getByText(/waiting for axelar, wormhole/).waitFor();
+  await status.getByText(/waiting for Axelar, Wormhole/).waitFor();
   await network.deliver(message, "wormhole");
   await status.getByText(/^EXECUTED/).waitFor();
   await follow(other.id as Hex);
