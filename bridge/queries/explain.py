@@ -739,8 +739,8 @@ def _silence(progress: GmpProgress, now: float) -> str:
 
 
 def _error(progress: GmpProgress) -> str:
-    """Returns the last error, truncated: it may quote a node or contract at length."""
-    return shortened(progress.last_error or "no error is known", MOST_QUOTED)
+    """Returns the last error, truncated: it may quote a node or contract at length. Backticks mark Waybill's own commands."""
+    return shortened(progress.last_error or "no error is known", MOST_QUOTED).replace("`", "'")
 
 
 def _names(gmps: frozenset[Gmp]) -> str:

@@ -122,6 +122,12 @@ class ShownMessage:
         """Its state."""
         return self.explanation.status
 
+    @property
+    def seconds(self) -> int | None:
+        """Seconds of block time from its creation to its execution; None if either is not known."""
+        sent, executed = self.source.at, self.destination.at
+        return None if sent is None or executed is None else max(0, executed - sent)
+
 
 def read_message(sources: Sources, message_id: bytes) -> ShownMessage | None:
     """Everything that is known of a message, or None if nobody has seen it."""
@@ -138,7 +144,7 @@ def read_message(sources: Sources, message_id: bytes) -> ShownMessage | None:
     return ShownMessage(
         explanation=found,
         tone="bad" if kept.is_contradicted else tone(found.status) if message else "warn",
-        headline=headline(found.reason),
+        headline=sources.commands_in(headline(found.reason)),
         next_action=sources.commands_in(found.next_action),
         is_proven=is_proven,
         record=record,

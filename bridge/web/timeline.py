@@ -89,7 +89,8 @@ _ENDS: Final[Mapping[RetryState, str]] = {
 
 def _ended(job: RetryJob) -> str:
     """What came of a request."""
-    return f"{_ENDS[job.state]}{f': {job.outcome}' if job.outcome else ''}."
+    outcome = job.outcome.replace("`", "")  # the headline has the command
+    return f"{_ENDS[job.state]}{f': {outcome}' if outcome else ''}."
 
 
 def _decision(title: str, at: float) -> Step:

@@ -16,5 +16,5 @@ function enliven(root: ParentNode): void {
 }
 
 replaceChangedOnly();
-document.addEventListener("htmx:load", ({ target }) => enliven((target as HTMLElement).parentElement ?? document));
+document.addEventListener("htmx:load", ({ target }) => enliven(target as HTMLElement));
 setInterval(() => showAges(document), 5_000);

@@ -15,7 +15,7 @@ import { build } from "esbuild";
 import { routerAbi } from "@waybill/dapp";
 import { factsOf } from "../../src/facts.ts";
 import { readmeBlocks } from "../foreign.ts";
-import { TestNetwork } from "../network.ts";
+import { STRANGER, TestNetwork } from "../network.ts";
 
 const run = promisify(execFile);
 const PACKAGE = fileURLToPath(new URL("../..", import.meta.url));
@@ -150,7 +150,7 @@ async function runsTheFirst(root: string): Promise<void> {
   try {
     await mkdir(join(root, "deployments"));
     await writeFile(join(root, "deployments/devnet.json"), network.file());
-    const environment = { ...process.env, WAYBILL_KEY: USER_KEY };
+    const environment = { ...process.env, WAYBILL_KEY: USER_KEY, WAYBILL_RELAYER: STRANGER.address };
     dapp = spawn(process.execPath, ["block-1.js"], { cwd: root, env: environment, stdio: ["ignore", "pipe", "pipe"] });
     let said = "";
     for (const stream of [dapp.stdout!, dapp.stderr!]) stream.setEncoding("utf8").on("data", (text: string) => (said += text));

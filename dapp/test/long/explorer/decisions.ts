@@ -78,7 +78,7 @@ test("an operator's wallet abandons a dead letter for good", async () => {
 
 test("whoever is no operator is refused and told so, and nothing is decided", async () => {
   const { page, context } = await open(letters[1]!);
-  await page.getByText("waybill dlq decide ID abandon").waitFor();
+  await page.getByText(`waybill dlq decide ${letters[1]!.replace("/dead-letters/", "")} abandon`).waitFor();
   await page.getByRole("button", { name: "Connect wallet" }).click();
   const abandon = page.locator('[data-act="abandon"]');
   await abandon.getByRole("button", { name: "Abandon" }).click();

@@ -60,6 +60,9 @@ test("a message whose GMP is silent is retried over another from its page, with 
   await retry.getByLabel("wormhole").check();
   await page.getByText(`waybill message retry ${sent.id} --gmps wormhole`, { exact: true }).waitFor();
   await retry.locator(".total").getByText(/free|ETH|wei/).waitFor();
+  await page.waitForResponse((response) => response.url() === page.url());
+  await page.waitForResponse((response) => response.url() === page.url());
+  assert.ok(await retry.getByLabel("wormhole").isChecked(), "what a visitor chose stays while the page follows the message");
   await shot(page, "stalled");
   await assertUsable(page);
   await retry.getByRole("button", { name: "Retry over other GMPs" }).click();
