@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 
 import structlog
@@ -19,13 +20,7 @@ from bridge.web.api import add_api
 from bridge.web.decisions import OpenReview, add_decisions
 from bridge.web.explorer import Explorer, ExplorerSettings
 from bridge.web.guard import Guard, security_headers
-from bridge.web.pages.actions import ActionPages
-from bridge.web.pages.faults import FaultPages
-from bridge.web.pages.finding import FindingPages
-from bridge.web.pages.landing import LandingPages
-from bridge.web.pages.lanes import gmps_page, lanes_page
-from bridge.web.pages.letters import LetterPages
-from bridge.web.pages.messages import MessagePages
+from bridge.web.pages import actions, faults, finding, landing, lanes, letters, messages
 from bridge.web.rendering import STATIC
 from bridge.web.search import BadLinkError
 from bridge.web.sources import Sources
@@ -86,42 +81,45 @@ def _add_errors(app: FastAPI, explorer: Explorer) -> None:
 
 def _pages(explorer: Explorer) -> APIRouter:
     routes = APIRouter()
-    landing, faults = LandingPages(explorer), FaultPages(explorer)
-    messages, letters, actions = MessagePages(explorer), LetterPages(explorer), ActionPages(explorer)
-    finding = FindingPages(explorer, actions.ids)
-    pages: dict[str, Callable[..., Response]] = {
+    pages: dict[str, Callable[[Explorer], Response]] = {
         "/": landing.landing,
         "/status": landing.status,
-        "/lanes": lambda: lanes_page(explorer),
-        "/gmps": lambda: gmps_page(explorer),
+        "/lanes": lanes.lanes,
+        "/gmps": lanes.gmps,
         "/faults": faults.faults,
         "/actions": actions.actions,
-        "/messages": messages.messages,
         "/network.json": finding.network_file,
-        "/dead-letters/{event_id:path}": letters.letter,
     }
     for path, page in pages.items():
-        routes.get(path)(page)
+        routes.get(path)(partial(page, explorer))
 
     @routes.get("/healthz")
     async def healthz() -> dict[str, str]:
         return {"status": "ok"}
 
+    @routes.get("/messages")
+    def listed(request: Request) -> Response:
+        return messages.messages(explorer, request)
+
     @routes.get("/message/{message_id}")
     def message(message_id: str) -> Response:
-        return messages.message(_id_in(message_id))
+        return messages.message(explorer, _id_in(message_id))
 
     @routes.get("/actions/{action_id}")
     def action(action_id: str) -> Response:
-        return actions.action(_id_in(action_id))
+        return actions.action(explorer, _id_in(action_id))
 
     @routes.get("/dead-letters")
     def dead_letters(request: Request, status: str = "") -> Response:
-        return letters.dead_letters(status, from_messages=request.query_params.get("from") == "messages")
+        return letters.dead_letters(explorer, status, from_messages=request.query_params.get("from") == "messages")
+
+    @routes.get("/dead-letters/{event_id:path}")
+    def letter(request: Request, event_id: str) -> Response:
+        return letters.letter(explorer, request, event_id)
 
     @routes.get("/search")
     def find(q: str = "") -> Response:
-        return finding.found(q) if q.strip() else RedirectResponse("/", 303)
+        return finding.found(explorer, q) if q.strip() else RedirectResponse("/", 303)
 
     return routes
 

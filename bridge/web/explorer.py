@@ -18,6 +18,7 @@ from bridge.queries import health
 from bridge.queries.lanes import is_late
 from bridge.web.api import PREFIX, problem
 from bridge.web.cells import Section, transaction
+from bridge.web.costs import Costs
 from bridge.web.guard import is_operator
 from bridge.web.listing import OLDEST, MessageList
 from bridge.web.rendering import render
@@ -27,6 +28,7 @@ _Value = TypeVar("_Value")
 
 _CHAINS_LAST: Final = 0.5  # seconds
 _DAY_LASTS: Final = 10.0  # seconds
+_ACTIONS_LAST: Final = 2.0  # seconds
 
 NO_INDEX: Final = "No index has run yet, so there is nothing to list. Start it: `waybill index run`"
 
@@ -75,6 +77,8 @@ class Explorer:
         clock = sources.clock
         self.day = Cached(self._day, lasts=_DAY_LASTS, oldest=OLDEST, clock=clock)
         self.problems = Cached(self._problems, lasts=_DAY_LASTS / 2, oldest=OLDEST, clock=clock)
+        self.actions = Cached(sources.actions, lasts=_ACTIONS_LAST, clock=clock)
+        self.costs = Costs(sources.payments, clock)
         self._chains = Cached(self._read_chains, lasts=_CHAINS_LAST, oldest=OLDEST, clock=clock)
 
     def _day(self) -> health.Day | None:

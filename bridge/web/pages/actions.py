@@ -10,7 +10,6 @@ from eth_utils import decode_hex
 from fastapi import Response
 
 from bridge.atomic.answers import ActionList, FoundAction, action_value
-from bridge.evm.ttl_cache import Cached
 from bridge.protocol.numbers import duration
 from bridge.protocol.ports import TransientError
 from bridge.protocol.times import timestamp
@@ -34,85 +33,80 @@ from bridge.web.explorer import Explorer
 
 _log = structlog.get_logger(__name__)
 
-_LAST: Final = 2.0  # seconds
 _PATIENCE: Final = 4.0  # seconds that a page waits for the chains, which alone know actions
 _NO_ANSWER: Final = "A chain gives no usable answer."  # errors name endpoints, and go to the log
 
 
-class ActionPages:
-    """See the module."""
+def ids(explorer: Explorer) -> Collection[str]:
+    """The ids of the newest actions, as far as the chains report them in time."""
+    found, _ = _listed(explorer)
+    return [one["actionId"] for one in (found.values if found else ())]
 
-    def __init__(self, explorer: Explorer) -> None:
-        self.explorer = explorer
-        self.sources = explorer.sources
-        self._all = Cached(explorer.sources.actions, lasts=_LAST, clock=explorer.sources.clock)
 
-    def ids(self) -> Collection[str]:
-        """The ids of the newest actions, as far as the chains report them in time."""
-        found, _ = self._listed()
-        return [one["actionId"] for one in (found.values if found else ())]
-
-    def actions(self) -> Response:
-        """The newest actions."""
-        listed, problem = self._listed()
-        if listed and listed.silent:
-            problem = f"{' and '.join(listed.silent)} gave no answer: the actions of their coordinators are missing."
-        rows: list[list[Cell]] = [
-            [
-                link(f"/actions/{one['actionId']}", copyable(one["actionId"])),
-                state(one["state"]),
-                words(one["level"]),
-                "none yet" if one["decision"] == "NONE" else words(one["decision"]),
-                "; ".join(f"{part['chain']}: {cut(part['change'], 60)}" for part in one["participants"]),
-                moment(timestamp(one["begunAt"])),
-            ]
-            for one in (listed.values if listed else ())
+def actions(explorer: Explorer) -> Response:
+    """The newest actions."""
+    listed, problem = _listed(explorer)
+    if listed and listed.silent:
+        problem = f"{' and '.join(listed.silent)} gave no answer: the actions of their coordinators are missing."
+    rows: list[list[Cell]] = [
+        [
+            link(f"/actions/{one['actionId']}", copyable(one["actionId"])),
+            state(one["state"]),
+            words(one["level"]),
+            "none yet" if one["decision"] == "NONE" else words(one["decision"]),
+            "; ".join(f"{part['chain']}: {cut(part['change'], 60)}" for part in one["participants"]),
+            moment(timestamp(one["begunAt"])),
         ]
-        columns = ("Action", "State", "Level", "Decision", "Participants", "Begun")
-        empty = "None has begun." if listed else "Being read from the chains; reload in a moment."
-        table = Table(label="Actions", columns=columns, rows=rows, empty=empty)
-        command = self.sources.command("waybill action list")
-        section = Section(
-            title="Atomic actions", note=problem, tone="warn" if problem else "", table=table, command=command
-        )
-        return self.explorer.sections("Actions", [section], here="/actions")
+        for one in (listed.values if listed else ())
+    ]
+    columns = ("Action", "State", "Level", "Decision", "Participants", "Begun")
+    empty = "None has begun." if listed else "Being read from the chains; reload in a moment."
+    table = Table(label="Actions", columns=columns, rows=rows, empty=empty)
+    command = explorer.sources.command("waybill action list")
+    section = Section(
+        title="Atomic actions", note=problem, tone="warn" if problem else "", table=table, command=command
+    )
+    return explorer.sections("Actions", [section], here="/actions")
 
-    def action(self, action_id: bytes) -> Response:
-        """One action."""
-        name = f"0x{action_id.hex()}"
-        try:
-            found = self.sources.action(action_id)
-        except TransientError as error:
-            _log.warning("action unreadable", error=str(error))
-            return self.explorer.problem(503, _NO_ANSWER)
-        if found is None:
-            return self.explorer.problem(404, f"no coordinator that the settings name has begun action {name}")
-        return self.explorer.sections(f"Action {shortened(name)}", self._sections(found), here="/actions")
 
-    def _sections(self, found: FoundAction) -> list[Section]:
-        value = action_value(found, self.sources.deployment)
-        next_steps = [
-            Section(title=one["act"].capitalize(), note=cut(one["why"]), command=self.sources.command(one["command"]))
-            for one in value["next"]
-        ]
-        findings = [Section(title="Diverged", note=cut(one), tone="bad") for one in value["findings"]]
-        return [
-            *findings,
-            Section(title="Action", note=value["meaning"], facts=_facts(value)),
-            Section(title="Participants", table=_participants(value["participants"])),
-            Section(title="Messages", table=_messages(value["participants"])),
-            Section(title="What holds now on the subject", table=_in_force(value["inForce"])),
-            *next_steps,
-        ]
+def action(explorer: Explorer, action_id: bytes) -> Response:
+    """One action."""
+    name = f"0x{action_id.hex()}"
+    try:
+        found = explorer.sources.action(action_id)
+    except TransientError as error:
+        _log.warning("action unreadable", error=str(error))
+        return explorer.problem(503, _NO_ANSWER)
+    if found is None:
+        return explorer.problem(404, f"no coordinator that the settings name has begun action {name}")
+    return explorer.sections(f"Action {shortened(name)}", _sections(explorer, found), here="/actions")
 
-    def _listed(self) -> tuple[ActionList | None, str]:
-        """The newest actions by now, and why they are not known."""
-        try:
-            found = self._all.look(max(self.explorer.settings.patience, _PATIENCE))
-        except TransientError as error:
-            _log.warning("actions unreadable", error=str(error))
-            return None, _NO_ANSWER
-        return (found.value if found else None), ""
+
+def _sections(explorer: Explorer, found: FoundAction) -> list[Section]:
+    value = action_value(found, explorer.sources.deployment)
+    next_steps = [
+        Section(title=one["act"].capitalize(), note=cut(one["why"]), command=explorer.sources.command(one["command"]))
+        for one in value["next"]
+    ]
+    findings = [Section(title="Diverged", note=cut(one), tone="bad") for one in value["findings"]]
+    return [
+        *findings,
+        Section(title="Action", note=value["meaning"], facts=_facts(value)),
+        Section(title="Participants", table=_participants(value["participants"])),
+        Section(title="Messages", table=_messages(value["participants"])),
+        Section(title="What holds now on the subject", table=_in_force(value["inForce"])),
+        *next_steps,
+    ]
+
+
+def _listed(explorer: Explorer) -> tuple[ActionList | None, str]:
+    """The newest actions by now, and why they are not known."""
+    try:
+        found = explorer.actions.look(max(explorer.settings.patience, _PATIENCE))
+    except TransientError as error:
+        _log.warning("actions unreadable", error=str(error))
+        return None, _NO_ANSWER
+    return (found.value if found else None), ""
 
 
 def _messages(participants: Sequence[Mapping[str, Any]]) -> Table:

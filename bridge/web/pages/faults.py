@@ -31,55 +31,50 @@ _MOST_DUPLICATES: Final = 1_000
 _BURST: Final = 600  # maximum seconds between two duplicates of one burst
 
 
-class FaultPages:
-    """The page of faults."""
+def faults(explorer: Explorer) -> Response:
+    """Shows contradictions, the worst first, and bursts of duplicates, the newest first."""
+    sections = [_contradictions(explorer), _duplicates(explorer)]
+    return explorer.sections("Faults", sections, here="/faults", live=("sections",))
 
-    def __init__(self, explorer: Explorer) -> None:
-        self.explorer = explorer
-        self.sources = explorer.sources
 
-    def faults(self) -> Response:
-        """Shows contradictions, the worst first, and bursts of duplicates, the newest first."""
-        sections = [self._contradictions(), self._duplicates()]
-        return self.explorer.sections("Faults", sections, here="/faults", live=("sections",))
-
-    def _contradictions(self) -> Section:
-        index = self.sources.index()
-        found = self.explorer.list.divergences.recent(self.explorer.settings.patience) if index else None
-        rows: list[list[Cell]] = [
-            [
-                state(one.severity),
-                words(one.kind),
-                message_link(one.message_id) if one.message_id else quiet("the whole lane"),
-                lane_name(self.sources.deployment, one.source_chain, one.destination_chain),
-                cut(one.evidence),
-                coded(cut(self.sources.commands_in(one.next_action))),
-            ]
-            for one in (found.value[:_MOST_FAULTS] if found else ())
+def _contradictions(explorer: Explorer) -> Section:
+    index = explorer.sources.index()
+    found = explorer.list.divergences.recent(explorer.settings.patience) if index else None
+    rows: list[list[Cell]] = [
+        [
+            state(one.severity),
+            words(one.kind),
+            message_link(one.message_id) if one.message_id else quiet("the whole lane"),
+            lane_name(explorer.sources.deployment, one.source_chain, one.destination_chain),
+            cut(one.evidence),
+            coded(cut(explorer.sources.commands_in(one.next_action))),
         ]
-        columns = ("Severity", "What", "Message", "Lane", "Evidence", "Next")
-        empty = "None: the chains and the index agree." if found else "Being computed."
-        shown = empty if index else "No index has run yet."
-        table = Table(label="Contradictions", columns=columns, rows=rows, empty=shown)
-        return Section(title="Contradictions", table=table)
+        for one in (found.value[:_MOST_FAULTS] if found else ())
+    ]
+    columns = ("Severity", "What", "Message", "Lane", "Evidence", "Next")
+    empty = "None: the chains and the index agree." if found else "Being computed."
+    shown = empty if index else "No index has run yet."
+    table = Table(label="Contradictions", columns=columns, rows=rows, empty=shown)
+    return Section(title="Contradictions", table=table)
 
-    def _duplicates(self) -> Section:
-        index = self.sources.index()
-        rows: list[list[Cell]] = [
-            [
-                gmp(burst[0].gmp),
-                self.sources.chain_name(burst[0].chain_id),
-                count(len(burst)),
-                counted(len({one.message_id for one in burst}), "message"),
-                message_link(burst[0].message_id),
-                joined([moment(burst[-1].block_time), moment(burst[0].block_time)], " – "),
-            ]
-            for burst in bursts(index.duplicates(limit=_MOST_DUPLICATES) if index else ())
+
+def _duplicates(explorer: Explorer) -> Section:
+    index = explorer.sources.index()
+    rows: list[list[Cell]] = [
+        [
+            gmp(burst[0].gmp),
+            explorer.sources.chain_name(burst[0].chain_id),
+            count(len(burst)),
+            counted(len({one.message_id for one in burst}), "message"),
+            message_link(burst[0].message_id),
+            joined([moment(burst[-1].block_time), moment(burst[0].block_time)], " – "),
         ]
-        columns = ("GMP", "On", "Deliveries", "Of", "Newest", "When")
-        table = Table(label="Duplicates", columns=columns, rows=rows, empty="No GMP has delivered a message twice.")
-        note = "Grouped where one followed another within ten minutes."
-        return Section(title="Duplicates that were absorbed", note=note, table=table)
+        for burst in bursts(index.duplicates(limit=_MOST_DUPLICATES) if index else ())
+    ]
+    columns = ("GMP", "On", "Deliveries", "Of", "Newest", "When")
+    table = Table(label="Duplicates", columns=columns, rows=rows, empty="No GMP has delivered a message twice.")
+    note = "Grouped where one followed another within ten minutes."
+    return Section(title="Duplicates that were absorbed", note=note, table=table)
 
 
 def bursts(duplicates: Iterable[DuplicateRecord]) -> list[list[DuplicateRecord]]:

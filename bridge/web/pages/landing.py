@@ -23,100 +23,97 @@ _LATEST: Final = 15
 """Messages on the landing page."""
 
 
-class LandingPages:
-    """The landing page and the page of the network's state."""
+def landing(explorer: Explorer) -> Response:
+    """The search, four figures, problems, and the latest messages."""
+    patience = explorer.settings.patience
+    problems, day = look(explorer.problems, patience), look(explorer.day, patience)
+    figures = [
+        ("Messages", count(day.messages) if day else "–", "/messages"),
+        ("Success rate", percent(day.executed, day.messages) if day else "–", "/messages?status=EXECUTED"),
+        ("Median time", duration(day.median) or "–" if day else "–", "/lanes"),
+        ("Open problems", count(len(problems)) if problems is not None else "–", "/status"),
+    ]
+    quiet_text = f"Nothing needs attention on {explorer.sources.deployment.network}."
+    return explorer.page(
+        "landing.html",
+        "Messages",
+        here="/",
+        about=problems[0].text if problems else quiet_text,
+        live=("figures", "problems", "as-of", "rows"),
+        figures=figures,
+        problems=problems,
+        is_brief=True,
+        table=_latest(explorer),
+        note=coded(NO_INDEX) if explorer.sources.index() is None else "",
+    )
 
-    def __init__(self, explorer: Explorer) -> None:
-        self.explorer = explorer
-        self.sources = explorer.sources
 
-    def landing(self) -> Response:
-        """The search, four figures, problems, and the latest messages."""
-        patience = self.explorer.settings.patience
-        problems, day = look(self.explorer.problems, patience), look(self.explorer.day, patience)
-        figures = [
-            ("Messages", count(day.messages) if day else "–", "/messages"),
-            ("Success rate", percent(day.executed, day.messages) if day else "–", "/messages?status=EXECUTED"),
-            ("Median time", duration(day.median) or "–" if day else "–", "/lanes"),
-            ("Open problems", count(len(problems)) if problems is not None else "–", "/status"),
+def _latest(explorer: Explorer) -> Table:
+    page = explorer.list.page(read_listing(explorer.sources, {}), _LATEST)
+    return message_table(explorer, page.messages if page else (), "No message yet.")
+
+
+def status(explorer: Explorer) -> Response:
+    """Problems with their commands, messages by state, chains, and deliveries that are not finished."""
+    store, index = explorer.sources.store(), explorer.sources.index()
+    found = look(explorer.problems, explorer.settings.patience)
+    problems = [
+        one if one.command is None else replace(one, command=explorer.sources.command(one.command))
+        for one in found or ()
+    ]
+    sections = [
+        Section(title="Chains", table=_chain_table(explorer, index.chains() if index else [], store)),
+        Section(
+            title="Deliveries",
+            note="" if store else coded("No relayer has run here yet. Start it: `waybill relayer run`"),
+            table=_queue_table(explorer, store.outbox.counts() if store else ()),
+        ),
+    ]
+    return explorer.page(
+        "status.html",
+        "Status",
+        here="/status",
+        problems=None if found is None else problems,
+        has_problems=True,
+        is_brief=False,
+        tiles=_tiles(explorer.list.by_status() or {}),
+        sections=sections,
+        is_waiting=found is None,
+    )
+
+
+def _queue_table(explorer: Explorer, counts: Sequence[QueueCount]) -> Table:
+    rows: list[list[Cell]] = [
+        [
+            lane_name(explorer.sources.deployment, one.source_chain, one.destination_chain),
+            gmp(one.gmp),
+            state(one.state, "bad" if one.state == "DEAD" else "plain"),
+            count(one.count),
+            count(one.failing),
         ]
-        quiet_text = f"Nothing needs attention on {self.sources.deployment.network}."
-        return self.explorer.page(
-            "landing.html",
-            "Messages",
-            here="/",
-            about=problems[0].text if problems else quiet_text,
-            live=("figures", "problems", "as-of", "rows"),
-            figures=figures,
-            problems=problems,
-            is_brief=True,
-            table=self._latest(),
-            note=coded(NO_INDEX) if self.sources.index() is None else "",
-        )
+        for one in counts
+        if one.state != "DELIVERED"
+    ]
+    columns = ("Lane", "GMP", "State", "Deliveries", "Failed at least once")
+    return Table(label="Deliveries", columns=columns, rows=rows, empty="None waits.")
 
-    def _latest(self) -> Table:
-        page = self.explorer.list.page(read_listing(self.sources, {}), _LATEST)
-        return message_table(self.explorer, page.messages if page else (), "No message yet.")
 
-    def status(self) -> Response:
-        """Problems with their commands, messages by state, chains, and deliveries that are not finished."""
-        explorer, store, index = self.explorer, self.sources.store(), self.sources.index()
-        found = look(explorer.problems, explorer.settings.patience)
-        problems = [
-            one if one.command is None else replace(one, command=self.sources.command(one.command))
-            for one in found or ()
-        ]
-        sections = [
-            Section(title="Chains", table=self._chain_table(index.chains() if index else [], store)),
-            Section(
-                title="Deliveries",
-                note="" if store else coded("No relayer has run here yet. Start it: `waybill relayer run`"),
-                table=self._queue_table(store.outbox.counts() if store else ()),
-            ),
-        ]
-        return explorer.page(
-            "status.html",
-            "Status",
-            here="/status",
-            problems=None if found is None else problems,
-            has_problems=True,
-            is_brief=False,
-            tiles=_tiles(explorer.list.by_status() or {}),
-            sections=sections,
-            is_waiting=found is None,
-        )
-
-    def _queue_table(self, counts: Sequence[QueueCount]) -> Table:
-        rows: list[list[Cell]] = [
+def _chain_table(explorer: Explorer, chains: Sequence[ChainRecord], store: Store | None) -> Table:
+    rows: list[list[Cell]] = []
+    for chain in chains:
+        cursor = store.observations.cursor(chain.chain_id) if store else None
+        rows.append(
             [
-                lane_name(self.sources.deployment, one.source_chain, one.destination_chain),
-                gmp(one.gmp),
-                state(one.state, "bad" if one.state == "DEAD" else "plain"),
-                count(one.count),
-                count(one.failing),
+                joined([explorer.sources.chain_name(chain.chain_id), quiet(str(chain.chain_id))]),
+                count(chain.block),
+                f"{count(behind(chain))} blocks, {duration(chain.lag_seconds)}",
+                count(chain.final_block) if chain.final_block >= 0 else "none yet",
+                count(cursor.position.number) if cursor else "not run",
+                joined([state("halted", "bad"), cut(chain.halted)]) if chain.halted else state("read", "good"),
             ]
-            for one in counts
-            if one.state != "DELIVERED"
-        ]
-        columns = ("Lane", "GMP", "State", "Deliveries", "Failed at least once")
-        return Table(label="Deliveries", columns=columns, rows=rows, empty="None waits.")
-
-    def _chain_table(self, chains: Sequence[ChainRecord], store: Store | None) -> Table:
-        rows: list[list[Cell]] = []
-        for chain in chains:
-            cursor = store.observations.cursor(chain.chain_id) if store else None
-            rows.append(
-                [
-                    joined([self.sources.chain_name(chain.chain_id), quiet(str(chain.chain_id))]),
-                    count(chain.block),
-                    f"{count(behind(chain))} blocks, {duration(chain.lag_seconds)}",
-                    count(chain.final_block) if chain.final_block >= 0 else "none yet",
-                    count(cursor.position.number) if cursor else "not run",
-                    joined([state("halted", "bad"), cut(chain.halted)]) if chain.halted else state("read", "good"),
-                ]
-            )
-        columns = ("Chain", "Indexed to", "Behind", "Final", "Relayer read to", "State")
-        return Table(label="Chains", columns=columns, rows=rows, empty="No index has run yet.")
+        )
+    columns = ("Chain", "Indexed to", "Behind", "Final", "Relayer read to", "State")
+    return Table(label="Chains", columns=columns, rows=rows, empty="No index has run yet.")
 
 
 def _tiles(counts: Mapping[Status, int]) -> list[Tile]:

@@ -16,14 +16,14 @@ from bridge.web.explorer import Explorer, look
 NOTE: Final = "Messages of the last 24 hours."
 
 
-def lanes_page(explorer: Explorer) -> Response:
+def lanes(explorer: Explorer) -> Response:
     """Every lane in one table."""
     command = explorer.sources.command("waybill index verify")
     section = Section(title="Lanes", note=NOTE, table=lane_table(explorer), command=command)
     return explorer.sections("Lanes", [section], here="/lanes")
 
 
-def gmps_page(explorer: Explorer) -> Response:
+def gmps(explorer: Explorer) -> Response:
     """Every GMP in one table."""
     section = Section(title="GMPs", note=NOTE, table=gmp_table(explorer))
     return explorer.sections("GMPs", [section], here="/gmps")

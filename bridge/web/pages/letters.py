@@ -38,139 +38,137 @@ from bridge.web.search import BadLinkError
 _ROWS: Final = 50
 
 
-class LetterPages:
-    """See the module."""
-
-    def __init__(self, explorer: Explorer) -> None:
-        self.explorer = explorer
-        self.sources = explorer.sources
-
-    def dead_letters(self, status: str, *, from_messages: bool) -> Response:
-        """Deliveries that were given up."""
-        try:
-            chosen = LetterStatus(status) if status else None
-        except ValueError:
-            raise BadLinkError(f"status {status[:40]!r} is not a state of a dead letter") from None
-        log, store = self.sources.dead_letters(), self.sources.store()
-        found, without = listed(log, store, chosen, _ROWS)
-        rows: list[list[Cell]] = [
-            [
-                link(f"/dead-letters/{one.event_id}", copyable(one.event_id, shortened(one.message_id))),
-                state(one.status),
-                gmp(Gmp.parse(one.gmp)) if one.gmp in {known.label for known in Gmp} else one.gmp,
-                lane_name(self.sources.deployment, one.source_chain, one.destination_chain),
-                words(one.kind),
-                cut(one.error_code, 100),
-                age(one.entered_at),
-            ]
-            for one in found
+def dead_letters(explorer: Explorer, status: str, *, from_messages: bool) -> Response:
+    """Deliveries that were given up."""
+    try:
+        chosen = LetterStatus(status) if status else None
+    except ValueError:
+        raise BadLinkError(f"status {status[:40]!r} is not a state of a dead letter") from None
+    log, store = explorer.sources.dead_letters(), explorer.sources.store()
+    found, without = listed(log, store, chosen, _ROWS)
+    rows: list[list[Cell]] = [
+        [
+            link(f"/dead-letters/{one.event_id}", copyable(one.event_id, shortened(one.message_id))),
+            state(one.status),
+            gmp(Gmp.parse(one.gmp)) if one.gmp in {known.label for known in Gmp} else one.gmp,
+            lane_name(explorer.sources.deployment, one.source_chain, one.destination_chain),
+            words(one.kind),
+            cut(one.error_code, 100),
+            age(one.entered_at),
         ]
-        columns = ("Letter", "State", "Over", "Lane", "Kind", "Error", "Since")
-        note = "Deliveries that the relayer gave up. The message may still have arrived over another GMP."
-        if from_messages:
-            note = "Only the relayer knows which messages are dead, so they are listed here: a dead letter for each delivery."
-        if log is None and store is None:
-            note = "No relayer has run here yet. Start it: waybill relayer run"
-        sections = [
-            Section(
-                title="Dead letters",
-                note=note,
-                table=Table(label="Dead letters", columns=columns, rows=rows, empty="None."),
-                command=self.sources.command("waybill dlq list"),
-            )
-        ]
-        if without:
-            sections.append(self._without_letter(without))
-        return self.explorer.page(
-            "status.html",
-            "Dead letters",
-            here="/dead-letters",
-            has_problems=False,
-            tiles=_tiles(log),
-            sections=sections,
+        for one in found
+    ]
+    columns = ("Letter", "State", "Over", "Lane", "Kind", "Error", "Since")
+    note = "Deliveries that the relayer gave up. The message may still have arrived over another GMP."
+    if from_messages:
+        note = (
+            "Only the relayer knows which messages are dead, so they are listed here: a dead letter for each delivery."
         )
-
-    def _without_letter(self, entries: Sequence[OutboxEntry]) -> Section:
-        rows: list[list[Cell]] = [
-            [
-                message_link(one.dispatch.message_id),
-                gmp(one.dispatch.gmp),
-                lane_name(self.sources.deployment, one.dispatch.source_chain, one.dispatch.destination_chain),
-                count(one.failed_tries),
-                cut(one.last_error),
-            ]
-            for one in entries
-        ]
-        columns = ("Message", "Over", "Lane", "Tries", "Last error")
-        table = Table(label="Given up without a letter", columns=columns, rows=rows)
-        return Section(title="Given up without a dead letter", note="Expired, or of a kind that has none.", table=table)
-
-    def letter(self, request: Request, event_id: str) -> Response:
-        """One dead letter; to those who are no operators, that there is one."""
-        shown = read_letter(self.sources, event_id)
-        if shown is None:
-            return self.explorer.problem(404, f"there is no dead letter {event_id[:200]!r}")
-        is_open, token = self.explorer.is_open_to(request), self.explorer.settings.token
-        asked = not is_open and token is not None and "sign-in" in request.query_params
-        page = self.explorer.page(
-            "letter.html",
-            f"Dead letter {shortened(shown.letter.message_id)}",
-            status=401 if asked else 200,
-            here="/dead-letters",
-            shown=shown,
-            is_open=is_open,
-            can_sign_in=token is not None,
-            can_decide=self.explorer.can_decide,
-            suggestion=self.sources.commands_in(shown.suggestion),
-            commands=[self.sources.command(act.command) for act in shown.acts],
-            sections=self._letter_sections(shown, is_open=is_open),
+    if log is None and store is None:
+        note = "No relayer has run here yet. Start it: waybill relayer run"
+    sections = [
+        Section(
+            title="Dead letters",
+            note=note,
+            table=Table(label="Dead letters", columns=columns, rows=rows, empty="None."),
+            command=explorer.sources.command("waybill dlq list"),
         )
-        if asked:
-            page.headers["www-authenticate"] = 'Basic realm="Waybill operators", charset="UTF-8"'
-        return page
+    ]
+    if without:
+        sections.append(_without_letter(explorer, without))
+    return explorer.page(
+        "status.html",
+        "Dead letters",
+        here="/dead-letters",
+        has_problems=False,
+        tiles=_tiles(log),
+        sections=sections,
+    )
 
-    def _letter_sections(self, shown: ShownLetter, *, is_open: bool) -> list[Section]:
-        letter, analysis = shown.letter, shown.analysis
-        lane = lane_name(self.sources.deployment, letter.source_chain, letter.destination_chain)
-        facts: list[tuple[str, Cell]] = [
-            ("Message", message_link(letter.message_id)),
-            ("Kind", words(letter.kind)),
-            ("Lane", f"{lane} over {letter.gmp}"),
-            ("Since", moment(letter.entered_at)),
+
+def _without_letter(explorer: Explorer, entries: Sequence[OutboxEntry]) -> Section:
+    rows: list[list[Cell]] = [
+        [
+            message_link(one.dispatch.message_id),
+            gmp(one.dispatch.gmp),
+            lane_name(explorer.sources.deployment, one.dispatch.source_chain, one.dispatch.destination_chain),
+            count(one.failed_tries),
+            cut(one.last_error),
         ]
-        if not is_open:
-            return [Section(title="About", facts=facts)]
-        if analysis:
-            facts += [
-                ("Permanent?", cut(analysis.permanent)),
-                ("Systemic?", cut(analysis.systemic)),
-                ("Would a retry succeed?", coded(cut(self.sources.commands_in(analysis.would_succeed)))),
-                ("Governance?", cut(analysis.governance)),
-            ]
-        failures: list[list[Cell]] = [
-            [
-                str(one["attemptNumber"]),
-                one["failedAt"][:19].replace("T", " "),
-                cut(one["errorCode"]),
-                cut(one["errorMessage"], 600),
-            ]
-            for one in shown.failures
+        for one in entries
+    ]
+    columns = ("Message", "Over", "Lane", "Tries", "Last error")
+    table = Table(label="Given up without a letter", columns=columns, rows=rows)
+    return Section(title="Given up without a dead letter", note="Expired, or of a kind that has none.", table=table)
+
+
+def letter(explorer: Explorer, request: Request, event_id: str) -> Response:
+    """One dead letter; to those who are no operators, that there is one."""
+    shown = read_letter(explorer.sources, event_id)
+    if shown is None:
+        return explorer.problem(404, f"there is no dead letter {event_id[:200]!r}")
+    is_open, token = explorer.is_open_to(request), explorer.settings.token
+    asked = not is_open and token is not None and "sign-in" in request.query_params
+    page = explorer.page(
+        "letter.html",
+        f"Dead letter {shortened(shown.letter.message_id)}",
+        status=401 if asked else 200,
+        here="/dead-letters",
+        shown=shown,
+        is_open=is_open,
+        can_sign_in=token is not None,
+        can_decide=explorer.can_decide,
+        suggestion=explorer.sources.commands_in(shown.suggestion),
+        commands=[explorer.sources.command(act.command) for act in shown.acts],
+        sections=_letter_sections(explorer, shown, is_open=is_open),
+    )
+    if asked:
+        page.headers["www-authenticate"] = 'Basic realm="Waybill operators", charset="UTF-8"'
+    return page
+
+
+def _letter_sections(explorer: Explorer, shown: ShownLetter, *, is_open: bool) -> list[Section]:
+    letter, analysis = shown.letter, shown.analysis
+    lane = lane_name(explorer.sources.deployment, letter.source_chain, letter.destination_chain)
+    facts: list[tuple[str, Cell]] = [
+        ("Message", message_link(letter.message_id)),
+        ("Kind", words(letter.kind)),
+        ("Lane", f"{lane} over {letter.gmp}"),
+        ("Since", moment(letter.entered_at)),
+    ]
+    if not is_open:
+        return [Section(title="About", facts=facts)]
+    if analysis:
+        facts += [
+            ("Permanent?", cut(analysis.permanent)),
+            ("Systemic?", cut(analysis.systemic)),
+            ("Would a retry succeed?", coded(cut(explorer.sources.commands_in(analysis.would_succeed)))),
+            ("Governance?", cut(analysis.governance)),
         ]
-        history: list[list[Cell]] = [
-            [str(one.sequence), moment(one.at), words(one.kind), cut(happened(one), 600), copyable(one.signer)]
-            for one in shown.history
+    failures: list[list[Cell]] = [
+        [
+            str(one["attemptNumber"]),
+            one["failedAt"][:19].replace("T", " "),
+            cut(one["errorCode"]),
+            cut(one["errorMessage"], 600),
         ]
-        return [
-            Section(title="Before you decide", facts=facts),
-            Section(
-                title="Failures",
-                table=Table(label="Failures", columns=("Try", "At", "Error", "Message"), rows=failures),
-            ),
-            Section(
-                title="History",
-                table=Table(label="History", columns=("Record", "At", "What", "Why", "Signed by"), rows=history),
-            ),
-        ]
+        for one in shown.failures
+    ]
+    history: list[list[Cell]] = [
+        [str(one.sequence), moment(one.at), words(one.kind), cut(happened(one), 600), copyable(one.signer)]
+        for one in shown.history
+    ]
+    return [
+        Section(title="Before you decide", facts=facts),
+        Section(
+            title="Failures",
+            table=Table(label="Failures", columns=("Try", "At", "Error", "Message"), rows=failures),
+        ),
+        Section(
+            title="History",
+            table=Table(label="History", columns=("Record", "At", "What", "Why", "Signed by"), rows=history),
+        ),
+    ]
 
 
 def _tiles(log: DeadLetterLog | None) -> list[Tile]:

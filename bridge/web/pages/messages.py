@@ -33,7 +33,6 @@ from bridge.web.cells import (
     state,
     words,
 )
-from bridge.web.costs import Costs
 from bridge.web.explorer import NO_INDEX, Explorer
 from bridge.web.messages import MESSAGE_COLUMNS, ShownMessage, delivery_table, message_data, message_rows, read_message
 from bridge.web.pages.lanes import NOTE, gmp_table, lane_table
@@ -43,141 +42,137 @@ from bridge.web.timeline import transactions
 _ROWS: Final = 50
 
 
-class MessagePages:
-    """The pages of messages."""
+def messages(explorer: Explorer, request: Request) -> Response:
+    """The list of messages that the link's filters choose."""
+    chosen = read_listing(explorer.sources, dict(request.query_params))
+    if chosen.wanted.status is Status.DEAD:  # only the relayer knows these
+        return RedirectResponse("/dead-letters?from=messages", 303)
+    return explorer.page(
+        "messages.html",
+        "Messages",
+        here="/messages",
+        live=() if chosen.after else ("as-of", "rows"),
+        chosen=chosen,
+        choices=choices(explorer.sources.deployment, chosen),
+        about_it=_about(explorer, chosen),
+        newest=f"/messages?{chosen.query}" if chosen.after else "",
+        **_rows(explorer, chosen),
+    )
 
-    def __init__(self, explorer: Explorer) -> None:
-        self.explorer = explorer
-        self.sources = explorer.sources
-        self._costs = Costs(explorer.sources.payments, explorer.sources.clock)
 
-    def messages(self, request: Request) -> Response:
-        """The list of messages that the link's filters choose."""
-        chosen = read_listing(self.sources, dict(request.query_params))
-        if chosen.wanted.status is Status.DEAD:  # only the relayer knows these
-            return RedirectResponse("/dead-letters?from=messages", 303)
-        return self.explorer.page(
-            "messages.html",
-            "Messages",
+def _about(explorer: Explorer, chosen: Listing) -> Section | None:
+    """The figures of the GMP or the lane that a link chooses."""
+    wanted = chosen.wanted
+    if wanted.gmp is not None:
+        return Section(title=wanted.gmp.title, note=NOTE, table=gmp_table(explorer, wanted.gmp))
+    if wanted.source_chain is None or wanted.destination_chain is None:
+        return None
+    ends = (wanted.source_chain, wanted.destination_chain)
+    name = lane_name(explorer.sources.deployment, *ends)
+    return Section(title=name, note=NOTE, table=lane_table(explorer, ends))
+
+
+def _rows(explorer: Explorer, chosen: Listing) -> dict[str, Any]:
+    """The part of the list that a link chooses: a table and the next part's link, or a note in their place."""
+    if explorer.sources.index() is None:
+        return {"note": coded(NO_INDEX), "table": None, "older": ""}
+    found = explorer.list.page(chosen, _ROWS)
+    if found is None:
+        return {"note": "Contradictions are being computed; reload in a moment.", "table": None, "older": ""}
+    empty = f"No {'more ' if chosen.after else ''}messages{' match' if chosen.parameters else ''}."
+    if found.next and not found.messages:
+        empty = f"None of the {counted(found.looked_at, 'message')} looked at match; continue with Older."
+    older = f"/messages?{chosen.query_after(found.next)}" if found.next else ""
+    return {"note": "", "table": message_table(explorer, found.messages, empty), "older": older}
+
+
+def message(explorer: Explorer, message_id: bytes) -> Response:
+    """Shows one message; the page of an unknown message follows it once it is seen."""
+    shown = read_message(explorer.sources, message_id)
+    if shown is None:
+        return explorer.page(
+            "unseen.html",
+            f"{shortened(message_id)} unseen",
+            status=404,
             here="/messages",
-            live=() if chosen.after else ("as-of", "rows"),
-            chosen=chosen,
-            choices=choices(self.sources.deployment, chosen),
-            about_it=self._about(chosen),
-            newest=f"/messages?{chosen.query}" if chosen.after else "",
-            **self._rows(chosen),
-        )
-
-    def _about(self, chosen: Listing) -> Section | None:
-        """The figures of the GMP or the lane that a link chooses."""
-        wanted = chosen.wanted
-        if wanted.gmp is not None:
-            return Section(title=wanted.gmp.title, note=NOTE, table=gmp_table(self.explorer, wanted.gmp))
-        if wanted.source_chain is None or wanted.destination_chain is None:
-            return None
-        ends = (wanted.source_chain, wanted.destination_chain)
-        name = lane_name(self.sources.deployment, *ends)
-        return Section(title=name, note=NOTE, table=lane_table(self.explorer, ends))
-
-    def _rows(self, chosen: Listing) -> dict[str, Any]:
-        """The part of the list that a link chooses: a table and the next part's link, or a note in their place."""
-        if self.sources.index() is None:
-            return {"note": coded(NO_INDEX), "table": None, "older": ""}
-        found = self.explorer.list.page(chosen, _ROWS)
-        if found is None:
-            return {"note": "Contradictions are being computed; reload in a moment.", "table": None, "older": ""}
-        empty = f"No {'more ' if chosen.after else ''}messages{' match' if chosen.parameters else ''}."
-        if found.next and not found.messages:
-            empty = f"None of the {counted(found.looked_at, 'message')} looked at match; continue with Older."
-        older = f"/messages?{chosen.query_after(found.next)}" if found.next else ""
-        return {"note": "", "table": message_table(self.explorer, found.messages, empty), "older": older}
-
-    def message(self, message_id: bytes) -> Response:
-        """Shows one message; the page of an unknown message follows it once it is seen."""
-        shown = read_message(self.sources, message_id)
-        if shown is None:
-            return self.explorer.page(
-                "unseen.html",
-                f"{shortened(message_id)} unseen",
-                status=404,
-                here="/messages",
-                live=("as-of", "facts", "acts", "content"),
-                message_id=message_id,
-                command=self.sources.command(f"waybill message show {hexadecimal(message_id)}"),
-            )
-        sent, settings = shown.message, self.explorer.settings
-        needed = {sent.source_chain, sent.destination_chain} if sent else {0}
-        return self.explorer.page(
-            "message.html",
-            f"{shortened(message_id)} {words(shown.status)}",
-            here="/messages",
-            about=f"{words(shown.status)}: {shown.lane}. {cut(shown.headline, 200)}",
             live=("as-of", "facts", "acts", "content"),
             message_id=message_id,
-            shown=shown,
-            gmps=delivery_table(shown, self.explorer.transaction),
-            evidence=[self._evidence(one) for one in shown.divergences],
-            sections=[*self._details(shown), *self._fees(shown)],
-            data=json.dumps(message_data(sent)) if sent else "",
-            tried=",".join(gmp_label(one.gmp) for one in shown.explanation.gmps if one.gmp in tuple(Gmp)),
-            can_act=not settings.read_only and needed <= settings.public_rpc.keys(),
-            transaction=self.explorer.transaction,
-            chain_name=self.sources.chain_name,
+            command=explorer.sources.command(f"waybill message show {hexadecimal(message_id)}"),
         )
+    sent, settings = shown.message, explorer.settings
+    needed = {sent.source_chain, sent.destination_chain} if sent else {0}
+    return explorer.page(
+        "message.html",
+        f"{shortened(message_id)} {words(shown.status)}",
+        here="/messages",
+        about=f"{words(shown.status)}: {shown.lane}. {cut(shown.headline, 200)}",
+        live=("as-of", "facts", "acts", "content"),
+        message_id=message_id,
+        shown=shown,
+        gmps=delivery_table(shown, explorer.transaction),
+        evidence=[_evidence(explorer, one) for one in shown.divergences],
+        sections=[*_details(shown), *_fees(explorer, shown)],
+        data=json.dumps(message_data(sent)) if sent else "",
+        tried=",".join(gmp_label(one.gmp) for one in shown.explanation.gmps if one.gmp in tuple(Gmp)),
+        can_act=not settings.read_only and needed <= settings.public_rpc.keys(),
+        transaction=explorer.transaction,
+        chain_name=explorer.sources.chain_name,
+    )
 
-    def _evidence(self, one: DivergenceRecord) -> Cell:
-        label = state(one.kind, "bad" if one.is_contradiction else "warn")
-        return joined([label, cut(one.evidence), coded(cut(self.sources.commands_in(one.next_action)))])
 
-    def _details(self, shown: ShownMessage) -> Iterator[Section]:
-        sent = shown.message
-        if sent is None:
-            return
-        facts: list[tuple[str, Cell]] = [("Nonce", str(sent.nonce)), ("Kind", words(sent.kind.name))]
-        if shown.action:
-            action = hexadecimal(shown.action.action_id)
-            about = joined([shown.action.phase.name, "of", link(f"/actions/{action}", shortened(action))])
-            facts.append(("Atomic action", about))
-        facts += [
-            ("Quorum", counted(sent.quorum, "GMP")),
-            ("Gas limit", count(sent.gas_limit)),
-            ("Expires", moment(sent.expires_at) if sent.ttl else "never"),
-            ("Router", joined([account(shown.source.router), account(shown.destination.router)], " → ")),
-        ]
-        if any(sent.replaces):
-            facts.append(("Replaces", message_link(sent.replaces)))
-        yield Section(title="Details", facts=facts)
+def _evidence(explorer: Explorer, one: DivergenceRecord) -> Cell:
+    label = state(one.kind, "bad" if one.is_contradiction else "warn")
+    return joined([label, cut(one.evidence), coded(cut(explorer.sources.commands_in(one.next_action)))])
 
-    def _fees(self, shown: ShownMessage) -> Iterator[Section]:
-        """The cost of each of its transactions, and the sum of each chain, which has a currency of its own."""
-        sent = transactions(shown.steps)
-        if not sent:
-            return
-        payments = self._costs.of(sent, self.explorer.settings.patience)
-        rows: list[list[Cell]] = []
-        for one in sent:
-            paid = (payments or {}).get(one)
-            unknown = "being read" if payments is None else "the chain does not say"
-            rows.append(
-                [
-                    self.explorer.transaction(one.chain_id, one.hash),
-                    self.sources.chain_name(one.chain_id),
-                    cut("; ".join(one.steps), 200),
-                    account(paid.payer) if paid else quiet(unknown),
-                    amount(paid.gas_paid) if paid else "–",
-                    amount(paid.value) if paid and paid.value else "–",
-                ]
-            )
-        for chain_id in dict.fromkeys(one.chain_id for one in payments or {}):
-            known = [paid for one, paid in (payments or {}).items() if one.chain_id == chain_id]
-            name, value = self.sources.chain_name(chain_id), sum(paid.value for paid in known)
-            gas_paid = amount(sum(paid.gas_paid for paid in known))
-            rows.append(
-                ["Total", name, counted(len(known), "transaction"), "", gas_paid, amount(value) if value else "–"]
-            )
-        columns = ("Transaction", "Chain", "What it did", "Paid by", "Gas", "Sent along for GMPs")
-        note = "In each chain's own currency. A transaction can deliver several messages; refunds are not deducted."
-        yield Section(title="Fees", note=note, table=Table(label="Fees", columns=columns, rows=rows))
+
+def _details(shown: ShownMessage) -> Iterator[Section]:
+    sent = shown.message
+    if sent is None:
+        return
+    facts: list[tuple[str, Cell]] = [("Nonce", str(sent.nonce)), ("Kind", words(sent.kind.name))]
+    if shown.action:
+        action = hexadecimal(shown.action.action_id)
+        about = joined([shown.action.phase.name, "of", link(f"/actions/{action}", shortened(action))])
+        facts.append(("Atomic action", about))
+    facts += [
+        ("Quorum", counted(sent.quorum, "GMP")),
+        ("Gas limit", count(sent.gas_limit)),
+        ("Expires", moment(sent.expires_at) if sent.ttl else "never"),
+        ("Router", joined([account(shown.source.router), account(shown.destination.router)], " → ")),
+    ]
+    if any(sent.replaces):
+        facts.append(("Replaces", message_link(sent.replaces)))
+    yield Section(title="Details", facts=facts)
+
+
+def _fees(explorer: Explorer, shown: ShownMessage) -> Iterator[Section]:
+    """The cost of each of its transactions, and the sum of each chain, which has a currency of its own."""
+    sent = transactions(shown.steps)
+    if not sent:
+        return
+    payments = explorer.costs.of(sent, explorer.settings.patience)
+    rows: list[list[Cell]] = []
+    for one in sent:
+        paid = (payments or {}).get(one)
+        unknown = "being read" if payments is None else "the chain does not say"
+        rows.append(
+            [
+                explorer.transaction(one.chain_id, one.hash),
+                explorer.sources.chain_name(one.chain_id),
+                cut("; ".join(one.steps), 200),
+                account(paid.payer) if paid else quiet(unknown),
+                amount(paid.gas_paid) if paid else "–",
+                amount(paid.value) if paid and paid.value else "–",
+            ]
+        )
+    for chain_id in dict.fromkeys(one.chain_id for one in payments or {}):
+        known = [paid for one, paid in (payments or {}).items() if one.chain_id == chain_id]
+        name, value = explorer.sources.chain_name(chain_id), sum(paid.value for paid in known)
+        gas_paid = amount(sum(paid.gas_paid for paid in known))
+        rows.append(["Total", name, counted(len(known), "transaction"), "", gas_paid, amount(value) if value else "–"])
+    columns = ("Transaction", "Chain", "What it did", "Paid by", "Gas", "Sent along for GMPs")
+    note = "In each chain's own currency. A transaction can deliver several messages; refunds are not deducted."
+    yield Section(title="Fees", note=note, table=Table(label="Fees", columns=columns, rows=rows))
 
 
 def message_table(explorer: Explorer, records: Sequence[MessageRecord], empty: str) -> Table:
