@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
 
 from markupsafe import Markup
@@ -115,6 +116,7 @@ def tone(state: str) -> str:
     return TONES.get(state, "plain")
 
 
+@lru_cache
 def state(name: str, look: str | None = None, text: str | None = None) -> Markup:
     """A state as a coloured label."""
     return Markup('<span class="state {}">{}</span>').format(look or tone(name), text or words(name))
@@ -130,6 +132,7 @@ def link(path: str, text: Cell) -> Markup:
     return Markup('<a href="{}">{}</a>').format(path, text)
 
 
+@lru_cache
 def gmp(number: int, *, is_delivered: bool | None = None) -> Markup:
     """A GMP's mark and name; with a tick where it has delivered, paler where it has not."""
     known = Gmp(number).label if number in tuple(Gmp) else "other"

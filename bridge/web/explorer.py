@@ -110,7 +110,7 @@ class Explorer:
             found = self.list.divergences.recent(patience)
         except Exception:  # noqa: BLE001  the page of faults says what is wrong
             return 0
-        return sum(one.is_contradiction for one in found.value) if found else 0
+        return found.value.contradictions if found else 0
 
     def transaction(self, chain_id: int | None, digest: bytes) -> Markup:
         """A transaction's hash, as a cell."""

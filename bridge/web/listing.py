@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from bridge.evm.ttl_cache import Cached
@@ -17,6 +17,21 @@ _COUNTS_LAST: Final = 5.0  # seconds
 
 OLDEST: Final = 20.0
 """Seconds after which a cached figure is dropped; pages then say that it is being computed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Divergences:
+    """All divergences, counted once for every page.
+
+    Attributes:
+        records: the worst first.
+        contradictions: how many of them need attention.
+        messages: ids of the messages that are DIVERGED.
+    """
+
+    records: list[DivergenceRecord]
+    contradictions: int
+    messages: frozenset[bytes]
 
 
 class MessageList:
@@ -35,9 +50,14 @@ class MessageList:
         self.divergences = Cached(self._read_divergences, lasts=_DIVERGENCES_LAST, oldest=OLDEST, clock=clock)
         self.counts = Cached(self._read_counts, lasts=_COUNTS_LAST, oldest=OLDEST, clock=clock)
 
-    def _read_divergences(self) -> list[DivergenceRecord]:
+    def _read_divergences(self) -> Divergences:
         index = self._sources.index()
-        return sorted(index.divergences(), key=lambda one: one.severity) if index else []  # critical, high, medium
+        records = sorted(index.divergences() if index else (), key=lambda one: one.severity)  # critical, high, medium
+        return Divergences(
+            records,
+            sum(one.is_contradiction for one in records),
+            frozenset(one.message_id for one in records if one.message_id and one.contradicts_message),
+        )
 
     def _read_counts(self) -> dict[Status, int]:
         index = self._sources.index()
@@ -46,9 +66,7 @@ class MessageList:
     def contradicted(self, patience: float) -> frozenset[bytes] | None:
         """The messages that facts contradict; None while that is being computed."""
         found = self.divergences.recent(patience)
-        if found is None:
-            return None
-        return frozenset(one.message_id for one in found.value if one.message_id and one.contradicts_message)
+        return None if found is None else found.value.messages
 
     def by_status(self, patience: float | None = None) -> dict[Status, int] | None:
         """Messages by state, those that facts contradict as DIVERGED; None while they are being counted.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from itertools import chain, repeat
 from typing import Any, Final
 
 from bridge.protocol.indexed import (
@@ -158,28 +159,30 @@ class IndexBrowser(IndexReader):
         times = {"since": since, "until": until}
         chosen = f"{SEEN} >= :since and {SEEN} < :until and source_time is not null and destination_chain is not null"
         messages = self._rows(
-            f"select source_chain, destination_chain, executed_time - source_time as seconds from messages where {chosen}",
+            f"""
+            select source_chain, destination_chain, executed_time - source_time as seconds, count(*) as number
+            from messages where {chosen} group by 1, 2, 3
+            """,
             **times,
         )
         receipts = self._rows(
             f"""
             select r.gmp, r.received_time - coalesce(r.dispatched_time, m.source_time) as seconds,
-              case when r.received_time is null and m.attempts > r.last_attempt then 1 else 0 end as overtaken
+              case when r.received_time is null and m.attempts > r.last_attempt then 1 else 0 end as overtaken,
+              count(*) as number
             from (select message_id, source_time, attempts from messages where {chosen}) m
-            join receipts r on r.message_id = m.message_id where r.dispatches > 0
+            join receipts r on r.message_id = m.message_id where r.dispatches > 0 group by 1, 2, 3
             """,
             **times,
         )
-        by_lane, by_gmp = defaultdict[tuple[int, int], list[int | None]](list), defaultdict[int, list[int | None]](list)
-        overtaken = Counter[int]()
+        by_lane, by_gmp = defaultdict[tuple[int, int], list[Row]](list), defaultdict[int, list[Row]](list)
         for row in messages:
-            by_lane[row["source_chain"], row["destination_chain"]].append(row["seconds"])
+            by_lane[row["source_chain"], row["destination_chain"]].append(row)
         for row in receipts:
-            by_gmp[row["gmp"]].append(row["seconds"])
-            overtaken[row["gmp"]] += row["overtaken"]
+            by_gmp[row["gmp"]].append(row)
         return [
-            *(_tally(seconds, lane=ends) for ends, seconds in sorted(by_lane.items())),
-            *(replace(_tally(seconds, gmp=gmp), overtaken=overtaken[gmp]) for gmp, seconds in sorted(by_gmp.items())),
+            *(_tally(rows, lane=ends) for ends, rows in sorted(by_lane.items())),
+            *(_tally(rows, gmp=gmp) for gmp, rows in sorted(by_gmp.items())),
         ]
 
     def created_up_to(self, source_chain: int, source_router: bytes, destination_chain: int, block: int) -> int:
@@ -202,9 +205,16 @@ class IndexBrowser(IndexReader):
         return [LaneCheckRecord(**{name: row[name] for name in names}) for row in rows]
 
 
-def _tally(seconds: Sequence[int | None], lane: tuple[int, int] | None = None, gmp: int | None = None) -> Tally:
-    arrived = tuple(sorted(one for one in seconds if one is not None))
-    return Tally(lane=lane, gmp=gmp, messages=len(seconds), arrived=arrived)
+def _tally(rows: Sequence[Row], lane: tuple[int, int] | None = None, gmp: int | None = None) -> Tally:
+    """The tally of rows that each count the messages that took the same time."""
+    arrived = sorted((row["seconds"], row["number"]) for row in rows if row["seconds"] is not None)
+    return Tally(
+        lane=lane,
+        gmp=gmp,
+        messages=sum(row["number"] for row in rows),
+        arrived=tuple(chain.from_iterable(repeat(seconds, number) for seconds, number in arrived)),
+        overtaken=sum(row["number"] for row in rows if row.get("overtaken")),
+    )
 
 
 def _position(row: Row) -> Position:
