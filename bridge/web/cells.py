@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -109,6 +110,16 @@ def shortened(value: bytes | str) -> str:
 def words(name: str) -> str:
     """STATES_LIKE_THIS as words."""
     return name.replace("_", " ").lower()
+
+
+_WRAPPED: Final = re.compile(r"ExecutionReverted\(messageId=0x[0-9a-f]+, reason=([^()]*(?:\([^()]*\))?)\)")
+_ERROR: Final = re.compile(r"\b([A-Z]\w*)\(([^()]*)\)")
+
+
+def without_solidity(text: str) -> str:
+    """Text with contracts' errors as words: ``Closed()`` is ``Closed``, ``Low(needed=2)`` is ``Low (needed=2)``."""
+    unwrapped = _WRAPPED.sub(r"\1", text)
+    return _ERROR.sub(lambda found: f"{found[1]} ({found[2]})" if found[2] else found[1], unwrapped)
 
 
 def tone(state: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -32,6 +31,7 @@ from bridge.web.cells import (
     quiet,
     state,
     tone,
+    without_solidity,
     words,
 )
 from bridge.web.payload import Decoded, action_payload, decode_payload
@@ -53,7 +53,6 @@ STAGES: Final[Mapping[Stage, tuple[str, str]]] = {
 
 _ATTESTED: Final = (Stage.DELIVERING, Stage.DELIVERED, Stage.RECEIVED)
 _SEVERITIES: Final = ("critical", "high", "medium", "low")
-_SOLIDITY: Final = re.compile(r"\b([A-Z]\w*)\(([^()]*)\)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +170,7 @@ def headline(reason: str) -> str:
     """The reason for a state as sentences; errors of contracts lose their parentheses."""
     parts = [part.strip() for part in reason.split("; ") if part.strip()]
     sentences = ". ".join(f"{part[0].upper()}{part[1:]}" for part in parts)
-    plain = _SOLIDITY.sub(lambda found: f"{found[1]} ({found[2]})" if found[2] else found[1], sentences)
+    plain = without_solidity(sentences)
     return plain if plain.endswith((".", "?", "!")) else f"{plain}."
 
 

@@ -11,6 +11,7 @@ from bridge.protocol.gmps import gmps_from_bits
 from bridge.protocol.indexed import EventRecord
 from bridge.queries.lanes import gmp_name
 from bridge.records.jobs import RetryJob, RetryState
+from bridge.web.cells import without_solidity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +138,7 @@ def _words(event: EventRecord) -> tuple[str, str]:
     words, tone = _WORDS.get(event.event, (event.event, "plain"))
     over = ", ".join(item.title for item in sorted(gmps_from_bits(event.gmps or 0))) or "no GMP"
     explained = explain_refusal if event.event == "ExecutionFailed" else explain_revert
-    reason = explained(event.reason or b"")
+    reason = without_solidity(explained(event.reason or b""))
     shown = words.format(
         gmp=gmp_name(event.gmp),
         gmps=over,

@@ -101,6 +101,8 @@ def test_message_shows_stages_gmps_reason_and_next_step(world: World) -> None:
 def test_message_page_names_a_refusal_without_solidity(world: World) -> None:
     assert headline("the recipient refused it: Closed()") == "The recipient refused it: Closed."
     assert headline("a; b: Low(needed = 2)") == "A. B: Low (needed = 2)."
+    wrapped = f"it waits: ExecutionReverted(messageId=0x{'ab' * 32}, reason=Closed()) (next look in 9 s)"
+    assert headline(wrapped) == "It waits: Closed (next look in 9 s)."
     sent = sent_message(1, quorum=1)
     world.alpha.mine(routed(sent, gmps=0b1))
     world.beta.mine(received(sent, 1), failed(sent))
