@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -185,12 +184,6 @@ def findings(action: Action) -> list[str]:
         + (f": {found.reason}" if found.reason else "")
         for found in action.contradictions
     ]
-
-
-def by_state(states: Iterable[ActionState]) -> dict[str, int]:
-    """Counts actions by state, in the order of the states."""
-    counts = Counter(states)
-    return {state.name: counts[state] for state in ActionState if counts[state]}
 
 
 def summary_value(action: Action, deployment: Deployment) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bridge.atomic.answers import by_state
 from bridge.atomic.records import ActionState
 from bridge.devnet.demo.actions import ActionOutcome
 from bridge.devnet.demo.audit import Audit
@@ -73,18 +72,17 @@ class Report:
         }
 
 
-def require_agreement(audit: Audit, actions: Sequence[ActionOutcome], index: Mapping[str, Any]) -> None:
+def require_agreement(audit: Audit, index: Mapping[str, Any]) -> None:
     """Checks that `waybill report` agrees with the chains.
 
     Args:
         audit: Totals from the chains' logs.
-        actions: Outcomes from coordinator and participants.
         index: Output of `waybill report --json`.
 
     Raises:
         DisagreementError: a total differs.
     """
-    from_chains = {**_comparable(audit), "actions": by_state(outcome.action.state for outcome in actions)}
+    from_chains = _comparable(audit)
     different = [
         f"{name}: {from_chains[name]} from the chains, {index[name]} in the report"
         for name in from_chains

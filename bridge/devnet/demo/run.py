@@ -180,7 +180,7 @@ class Demonstration:
     async def _agreed_report(self, names: Sequence[str]) -> Report:
         self._waybill("index", "refresh")
         audit, actions, index = await self._audit(), await self._actions.outcomes(), self._waybill("report", *_PATIENT)
-        require_agreement(audit, actions, index)
+        require_agreement(audit, index)
         report = Report(
             chains=names,
             audit=audit,
