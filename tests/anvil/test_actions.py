@@ -137,7 +137,7 @@ async def test_an_action_that_everybody_prepares_is_applied_everywhere(world: Wo
     assert [(one["actionId"], one["state"]) for one in listed] == [(action.name, "COMMITTED")]
 
 
-async def test_the_end_of_a_best_effort_action_is_reported_by_hand_or_by_the_relayer_that_pays(world: World) -> None:
+async def test_best_effort_end_is_reported_by_hand_or_relayer(world: World) -> None:
     async with world.relaying(actions={"advance": False, "poll_interval": 0.2}):
         by_hand = await world.begin(SHORT, Level.BEST_EFFORT)
         name = f"0x{by_hand.hex()}"
@@ -168,7 +168,7 @@ async def agreed(world: World, action_id: bytes) -> bool:
     return (await world.action(action_id)).agrees
 
 
-async def test_an_action_is_aborted_because_a_chain_is_down_after_its_retry(world: World) -> None:
+async def test_action_aborts_when_a_chain_stays_down(world: World) -> None:
     async with world.relaying(deny_chains=["gamma"]) as bridge:
         action_id = await world.begin(SHORT)
         await until(lambda: holds(world, action_id))
@@ -194,7 +194,7 @@ async def holds(world: World, action_id: bytes) -> bool:
     return told is not None and told.is_locked and told.state is BranchState.PREPARED
 
 
-async def test_a_participant_that_stays_behind_gets_a_letter_and_stops_new_actions(world: World) -> None:
+async def test_lagging_participant_gets_a_letter_and_blocks_actions(world: World) -> None:
     async with world.relaying(deny_chains=["gamma"]) as bridge:
         action_id = await world.begin(SHORT, Level.GUARANTEED)
         action = await world.until(action_id, ActionState.DIVERGED)
@@ -291,7 +291,7 @@ async def is_aborting(world: World, action_id: bytes) -> bool:
     return (await world.here(action_id)).decision is Decision.ABORT
 
 
-async def test_what_holds_on_a_subject_says_which_actions_were_looked_at(world: World) -> None:
+async def test_subject_state_names_the_actions_it_came_from(world: World) -> None:
     first = await world.begin(SHORT, Level.BEST_EFFORT)
     unfinished = await world.begin(SHORT)
     name, changes = f"0x{first.hex()}", [Change(world.devnet.deployment.chains[1], FREEZE)]
@@ -306,7 +306,7 @@ async def test_what_holds_on_a_subject_says_which_actions_were_looked_at(world: 
     assert "before number 3, only this one and an unfinished one on the subject were looked at" in said.out
 
 
-async def test_an_action_that_nobody_knows_and_one_that_is_aborted_by_hand(world: World) -> None:
+async def test_unknown_action_is_named_and_abort_by_hand_works(world: World) -> None:
     unknown = await asyncio.to_thread(world.waybill, "action", "show", "0x" + "ab" * 32)
     assert unknown.code == 3
     action_id = await world.begin()

@@ -55,7 +55,7 @@ async def end_pause(world: World, gmp: Gmp) -> None:
 
 
 @every_gmp
-async def test_what_the_router_refuses_is_delivered_once_it_refuses_no_more(world: World, gmp: Gmp) -> None:
+async def test_delivery_refused_by_the_router_succeeds_later(world: World, gmp: Gmp) -> None:
     await world.send(gmp)
     (dispatch,) = await world.dispatches(gmp)
     await pause(world, gmp)
@@ -67,7 +67,7 @@ async def test_what_the_router_refuses_is_delivered_once_it_refuses_no_more(worl
     assert await world.executed(dispatch)
 
 
-async def test_a_delivery_that_layerzeros_executor_gave_up_with_an_alert_is_made_by_anyone(world: World) -> None:
+async def test_anyone_delivers_after_layerzeros_executor_alert(world: World) -> None:
     await world.send(Gmp.LAYERZERO)
     (dispatch,) = await world.dispatches(Gmp.LAYERZERO)
     adapter = world.adapter(Gmp.LAYERZERO)
@@ -109,7 +109,7 @@ async def executor_on_beta(world: World) -> str:
     return to_checksum_address(config.decode("getExecutorConfig", answer)[1])
 
 
-async def test_what_ccip_failed_to_deliver_is_executed_manually_by_anyone_with_more_gas(world: World) -> None:
+async def test_anyone_executes_a_failed_ccip_message_with_more_gas(world: World) -> None:
     await world.send(Gmp.CCIP)
     (dispatch,) = await world.dispatches(Gmp.CCIP)
     adapter = world.adapter(Gmp.CCIP)
@@ -152,7 +152,7 @@ async def ccip_state(world: World, dispatch: Dispatch) -> int:
 
 
 @pytest.mark.parametrize("gmp", [Gmp.LAYERZERO, Gmp.CCIP], ids=lambda gmp: gmp.label)
-async def test_many_messages_attested_at_once_are_written_together_and_all_delivered(world: World, gmp: Gmp) -> None:
+async def test_messages_attested_together_are_all_delivered(world: World, gmp: Gmp) -> None:
     for number in range(10):
         await world.send(gmp, payload=bytes([number]))
     dispatches = await world.dispatches(gmp)

@@ -118,7 +118,7 @@ async def test_what_is_delivered_already_needs_no_call(world: World, gmp: Gmp) -
 
 @every_gmp
 @pytest.mark.parametrize("attester_of", [with_strangers, with_one_too_few])
-async def test_signatures_that_the_gmp_does_not_accept_are_refused_before_gas_is_spent(
+async def test_rejected_signatures_cost_no_gas(
     world: World, gmp: Gmp, attester_of: Callable[[Gmp, Deployment, Mapping[int, EvmChain]], Attester]
 ) -> None:
     await world.send(gmp)
@@ -131,7 +131,7 @@ async def test_signatures_that_the_gmp_does_not_accept_are_refused_before_gas_is
 
 
 @every_gmp
-async def test_an_envelope_that_differs_from_the_attested_one_is_refused(world: World, gmp: Gmp) -> None:
+async def test_envelope_other_than_the_attested_is_refused(world: World, gmp: Gmp) -> None:
     await world.send(gmp)
     (dispatch,) = await world.dispatches(gmp)
     adapter = world.adapter(gmp)
@@ -173,7 +173,7 @@ async def test_an_attestation_of_another_message_is_refused(world: World, gmp: G
 
 
 @every_gmp
-async def test_a_recipient_gets_the_gas_it_asks_for_whatever_the_payload(world: World, gmp: Gmp) -> None:
+async def test_recipient_gets_its_gas_for_any_payload(world: World, gmp: Gmp) -> None:
     for size in (0, 1_000, 9_000 if gmp is Gmp.LAYERZERO else 20_000):  # LayerZero takes 10,000 bytes at most
         for gas_limit in (25_000 + 25 * size, 12_000_000):
             sent = await world.send(gmp, payload=bytes(range(256)) * (size // 256 + 1), gas_limit=gas_limit)
@@ -193,9 +193,7 @@ async def test_the_highest_gas_limit_fits_into_a_delivery(world: World, gmp: Gmp
 
 
 @every_gmp
-async def test_a_refusing_recipient_keeps_the_receipt_and_the_message_can_be_executed_later(
-    world: World, gmp: Gmp
-) -> None:
+async def test_refusing_recipient_keeps_its_receipt_for_later(world: World, gmp: Gmp) -> None:
     sent = await world.send(gmp)
     (dispatch,) = await world.dispatches(gmp)
     await set_closed(world, closed=True)
@@ -214,7 +212,7 @@ async def set_closed(world: World, *, closed: bool) -> None:
     assert (await transact(world.chains[BETA], account(DEPLOYER_KEY), call)).succeeded
 
 
-async def test_axelar_goes_on_to_execute_what_somebody_else_had_approved(world: World) -> None:
+async def test_axelar_executes_what_another_approved(world: World) -> None:
     await world.send(Gmp.AXELAR)
     (dispatch,) = await world.dispatches(Gmp.AXELAR)
     adapter = world.adapter(Gmp.AXELAR)
@@ -240,7 +238,7 @@ async def test_nothing_is_signed_for_a_block_that_fell_to_a_reorg(world: World, 
         await world.adapter(gmp).attest(dispatch)
 
 
-async def test_a_hyperlane_message_without_a_leaf_can_never_be_attested(world: World) -> None:
+async def test_hyperlane_message_without_a_leaf_is_never_attested(world: World) -> None:
     await world.send(Gmp.HYPERLANE)
     logs = await world.logs(Gmp.HYPERLANE)
     mailbox = HyperlaneContracts.of(world.deployment.chain(ALPHA)).mailbox
@@ -249,7 +247,7 @@ async def test_a_hyperlane_message_without_a_leaf_can_never_be_attested(world: W
         await world.adapter(Gmp.HYPERLANE).attest(dispatch)
 
 
-async def test_a_strangers_message_over_the_same_gmp_is_left_out_even_with_a_true_envelope(world: World) -> None:
+async def test_strangers_message_over_the_same_gmp_is_ignored(world: World) -> None:
     sent = await world.send(*GMPS, quorum=1)
     alpha = world.deployment.chain(ALPHA)
     chain, envelope = world.chains[alpha.chain_id], sent.message.encode()

@@ -23,7 +23,7 @@ UNSYNCED = ("fdatasync,fsync:error=EIO", "disk I/O error")
 READ_ONLY = ("pwrite64:error=EROFS", "disk I/O error")
 
 
-async def test_on_a_disk_that_is_full_read_only_or_fails_it_says_so_and_goes_on_when_there_is_room(
+async def test_relayer_survives_a_full_readonly_or_failing_disk(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
     home, traffic = new_home(devnet, tmp_path), Traffic(devnet, chains)

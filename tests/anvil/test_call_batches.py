@@ -54,7 +54,7 @@ async def sending(chain: EvmChain, multicall: str | None, store: Store) -> Async
         await sender.close()
 
 
-async def test_every_gmp_that_lets_anyone_deliver_takes_deliveries_of_several_in_one_transaction(
+async def test_one_transaction_delivers_several_over_each_open_gmp(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
     world, beta = World(devnet.deployment, chains), devnet.deployment.chain("beta")
@@ -109,7 +109,7 @@ class Spoiling:
         return replace(call, data=call.data.replace(attestation[-60:], bytes(60)))
 
 
-async def test_one_of_several_that_reverts_is_delivered_alone_and_the_others_are_executed_at_once(
+async def test_reverting_delivery_of_a_batch_is_sent_alone(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
     traffic, beta = Traffic(devnet, chains), devnet.deployment.chain("beta")

@@ -113,9 +113,7 @@ async def path_of(world: World, dispatch: Dispatch) -> list[bytes]:
 
 
 @pytest.mark.parametrize("place", [0, 2, 4])
-async def test_what_failed_over_1_6_is_executed_by_anyone_with_a_proof_from_both_chains_logs(
-    world: World, attester: Attester, place: int
-) -> None:
+async def test_anyone_executes_failed_ccip_1_6_with_a_log_proof(world: World, attester: Attester, place: int) -> None:
     dispatches = await several(world, 5)
     with pytest.raises(AttestationPendingError, match="have not executed"):
         await attester.attest(dispatches[place])
@@ -125,7 +123,7 @@ async def test_what_failed_over_1_6_is_executed_by_anyone_with_a_proof_from_both
     assert await attester.attest(dispatches[place]) == encode_proof([], manually=True), "nothing is left to prove"
 
 
-async def test_what_nobody_executed_over_1_6_is_executed_by_anyone_after_the_off_ramps_delay(
+async def test_anyone_executes_stalled_ccip_1_6_after_the_delay(
     devnet: Devnet, world: World, attester: Attester
 ) -> None:
     dispatches = await several(world, 2)
@@ -142,7 +140,7 @@ async def sent_over_v2(world: World, payload: bytes = b"hello") -> Dispatch:
     return (await world.dispatches(Gmp.CCIP, "beta"))[-1]
 
 
-async def test_what_nobody_executed_over_2_0_is_executed_with_the_results_of_the_api_after_an_hour(
+async def test_stalled_ccip_2_0_is_executed_with_api_results(
     devnet: Devnet, public: PublicNetwork, attester: Attester
 ) -> None:
     dispatch = await sent_over_v2(public.world)
@@ -155,9 +153,7 @@ async def test_what_nobody_executed_over_2_0_is_executed_with_the_results_of_the
     assert await attester.attest(dispatch) == encode_results([], [])
 
 
-async def test_what_failed_over_2_0_is_executed_with_the_results_of_the_api_at_once(
-    public: PublicNetwork, attester: Attester
-) -> None:
+async def test_failed_ccip_2_0_is_executed_with_api_results_at_once(public: PublicNetwork, attester: Attester) -> None:
     world = public.world
     dispatch = await sent_over_v2(world)
     message = CcipMessageV2.of_dispatch(dispatch)
@@ -170,7 +166,7 @@ async def test_what_failed_over_2_0_is_executed_with_the_results_of_the_api_at_o
     assert await world.executed(dispatch)
 
 
-async def test_a_document_that_is_not_the_messages_own_is_refused_and_too_few_results_are_waited_for(
+async def test_foreign_ccip_document_is_refused_and_few_results_wait(
     devnet: Devnet, public: PublicNetwork, attester: Attester
 ) -> None:
     dispatch, other = await sent_over_v2(public.world), await sent_over_v2(public.world, b"another")

@@ -66,7 +66,7 @@ async def version(world: World, chain_id: int, address: str) -> str:
     return found
 
 
-async def test_each_direction_runs_the_version_that_its_contracts_state(world: World) -> None:
+async def test_direction_runs_the_ccip_version_of_its_contracts(world: World) -> None:
     for source, destination, expected in ((ALPHA, BETA, "OnRamp 1.6"), (BETA, ALPHA, "OnRamp 2.0.0")):
         here, there = (CcipContracts.of(world.deployment.chain(chain)) for chain in (source, destination))
         asked = Call(to=here.router, data=CCIP_ROUTER.encode("getOnRamp", there.selector))
@@ -88,7 +88,7 @@ async def test_anyone_executes_what_the_committee_signed(world: World) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-async def test_signatures_of_too_few_or_of_strangers_are_refused_before_gas_is_spent(world: World, count: int) -> None:
+async def test_few_or_foreign_signatures_cost_no_gas(world: World, count: int) -> None:
     dispatch = await sent(world)
     oracles = ccip.ORACLES[:1] if count == 1 else tuple(signer("stranger", index) for index in range(2))
     adapter = world.adapter(Gmp.CCIP, ccip.CcipOracles(world.deployment, world.chains, oracles))
@@ -98,14 +98,14 @@ async def test_signatures_of_too_few_or_of_strangers_are_refused_before_gas_is_s
     assert refused.value.data[:4] == expected[:4]
 
 
-async def test_results_without_a_verifier_that_the_lane_demands_are_refused(world: World) -> None:
+async def test_results_without_a_required_verifier_are_refused(world: World) -> None:
     dispatch = await sent(world)
     with pytest.raises(CallRevertedError) as refused:
         await world.adapter(Gmp.CCIP).next_call(dispatch, encode_results([], []))
     assert refused.value.data[:4] == topic("RequiredCCVMissing(address)")[:4]
 
 
-async def test_what_another_failed_to_execute_is_executed_again_with_more_gas(world: World) -> None:
+async def test_failed_execution_by_another_is_repeated_with_more_gas(world: World) -> None:
     dispatch = await sent(world)
     message = CcipMessageV2.of_dispatch(dispatch)
     adapter = world.adapter(Gmp.CCIP)
@@ -144,9 +144,7 @@ def choose(world: World, chain_id: int, remote: int, lists: tuple[list[str], lis
 
 
 @pytest.mark.parametrize("is_optional", [False, True], ids=["required", "optional"])
-async def test_verifiers_that_the_owner_chose_are_asked_on_the_source_and_demanded_on_the_destination(
-    world: World, is_optional: bool
-) -> None:
+async def test_chosen_verifiers_apply_on_source_and_destination(world: World, is_optional: bool) -> None:
     lanes_own, resolvers = "0x" + "00" * 20, {}
     for here, there in ((ALPHA, BETA), (BETA, ALPHA)):
         resolver = resolvers[here] = await another_resolver(world, here, there)
@@ -173,7 +171,7 @@ async def test_verifiers_that_the_owner_chose_are_asked_on_the_source_and_demand
     assert await world.executed(dispatch)
 
 
-async def test_a_lane_of_1_6_still_carries_what_an_adapter_with_chosen_verifiers_sends(world: World) -> None:
+async def test_ccip_1_6_lane_ignores_chosen_verifiers(world: World) -> None:
     resolver = await another_resolver(world, ALPHA, BETA)
     assert (await transact(world.chains[ALPHA], OWNER, choose(world, ALPHA, BETA, ([resolver], [], 0)))).succeeded
     await world.send(Gmp.CCIP)
@@ -189,9 +187,7 @@ async def arrives(world: World, dispatch: Dispatch) -> None:
             await asyncio.sleep(0.3)
 
 
-async def test_a_relayer_rescues_what_stalls_over_2_0_and_delivers_by_2_0_what_stalls_elsewhere(
-    devnet: Devnet, world: World, tmp_path: Path
-) -> None:
+async def test_relayer_rescues_from_and_delivers_over_ccip_2_0(devnet: Devnet, world: World, tmp_path: Path) -> None:
     client = Client(world.deployment, world.chains, DAPP)
     async with relaying(devnet, tmp_path, paused_gmps=["ccip"]), blocks(devnet):
         stalled = await world.send(Gmp.CCIP, source="beta", destination="alpha", quorum=1)
@@ -208,9 +204,7 @@ async def test_a_relayer_rescues_what_stalls_over_2_0_and_delivers_by_2_0_what_s
         await arrives(world, over_ccip)
 
 
-async def test_a_relayer_that_does_not_know_the_on_ramp_of_2_0_counts_what_it_can_t_recognise(
-    devnet: Devnet, world: World, tmp_path: Path
-) -> None:
+async def test_unknown_on_ramp_of_2_0_is_counted_as_unrecognised(devnet: Devnet, world: World, tmp_path: Path) -> None:
     beta = devnet.deployment.chain(BETA)
     section = {name: value for name, value in beta.gmps["ccip"].items() if name != "onRampV2"}
     old = beta.model_copy(update={"gmps": {**beta.gmps, "ccip": section}})

@@ -77,9 +77,7 @@ async def test_a_call_reads_the_state_of_the_block_asked_for(alpha: ChainDeploym
     ]
 
 
-async def test_a_transaction_may_be_sent_again_before_and_after_it_is_included(
-    alpha: ChainDeployment, chain: EvmChain
-) -> None:
+async def test_transaction_may_be_sent_again_at_any_time(alpha: ChainDeployment, chain: EvmChain) -> None:
     raw = signed(DAPP, await chain.transaction_count(DAPP.address))
     rpc(url_of(alpha), "evm_setAutomine", False)
     try:
@@ -95,9 +93,7 @@ async def test_a_transaction_may_be_sent_again_before_and_after_it_is_included(
     assert receipt.succeeded
 
 
-async def test_a_nonce_that_another_transaction_used_condemns_nothing_for_a_reorg_may_free_it(
-    alpha: ChainDeployment, chain: EvmChain
-) -> None:
+async def test_used_nonce_fails_nothing_for_good(alpha: ChainDeployment, chain: EvmChain) -> None:
     nonce = await chain.transaction_count(DAPP.address)
     await chain.broadcast(signed(DAPP, nonce))
     mine(url_of(alpha))
@@ -105,9 +101,7 @@ async def test_a_nonce_that_another_transaction_used_condemns_nothing_for_a_reor
         await chain.broadcast(signed(DAPP, nonce, value=2))
 
 
-async def test_a_replacement_that_pays_too_little_may_be_sent_again_with_more(
-    alpha: ChainDeployment, chain: EvmChain
-) -> None:
+async def test_underpaid_replacement_may_be_sent_with_more(alpha: ChainDeployment, chain: EvmChain) -> None:
     nonce = await chain.transaction_count(DAPP.address)
     rpc(url_of(alpha), "evm_setAutomine", False)
     try:
@@ -140,9 +134,7 @@ async def test_what_fell_to_a_reorg_has_no_receipt_and_no_logs(alpha: ChainDeplo
     assert block.hash != receipt.block_hash
 
 
-async def test_a_transaction_with_the_chains_own_fees_is_included_while_blocks_fill_up(
-    alpha: ChainDeployment, chain: EvmChain
-) -> None:
+async def test_transaction_with_chain_fees_is_included_under_load(alpha: ChainDeployment, chain: EvmChain) -> None:
     fees = await chain.fees()
     rpc(url_of(alpha), "anvil_setNextBlockBaseFeePerGas", hex(fees.max_fee - fees.priority_fee))
     sender = signer("newcomer", 0)

@@ -45,9 +45,7 @@ def without(devnet: Devnet, name: str) -> Iterator[None]:
 
 
 @pytest.mark.long
-def test_a_message_is_sent_explained_retried_and_cancelled_while_its_destination_is_down(
-    devnet: Devnet, tmp_path: Path
-) -> None:
+def test_message_is_handled_while_its_destination_is_down(devnet: Devnet, tmp_path: Path) -> None:
     waybill = Waybill(new_home(devnet, tmp_path))
 
     def said(*arguments: str, code: int = 0) -> Ended:
@@ -82,7 +80,7 @@ def test_a_message_is_sent_explained_retried_and_cancelled_while_its_destination
 
 
 @pytest.mark.long
-def test_a_gmp_is_paused_where_chains_answer_while_another_is_down(devnet: Devnet, tmp_path: Path) -> None:
+def test_gmp_is_paused_where_chains_answer(devnet: Devnet, tmp_path: Path) -> None:
     waybill = Waybill(new_home(devnet, tmp_path))
     with without(devnet, "beta"):
         paused = waybill("gmp", "pause", "ccip", "--json")
@@ -104,7 +102,7 @@ def test_a_gmp_is_paused_where_chains_answer_while_another_is_down(devnet: Devne
 
 
 @pytest.mark.long
-def test_a_recipient_without_code_is_named_before_anything_is_paid(devnet: Devnet, tmp_path: Path) -> None:
+def test_recipient_without_code_is_named_before_payment(devnet: Devnet, tmp_path: Path) -> None:
     waybill = Waybill(new_home(devnet, tmp_path))
     words = ("send", "--payload", "hello", "--gmps", "hyperlane", "--recipient", "0x" + "11" * 20, "--json")
     refused = waybill(*words)
@@ -121,7 +119,7 @@ def test_a_recipient_without_code_is_named_before_anything_is_paid(devnet: Devne
     assert "no contract" not in waybill("message", "show", sound.value["messageId"], "--json").value["reason"]
 
 
-async def test_a_relayer_starts_while_a_chain_is_down_and_takes_it_in_when_it_answers(
+async def test_relayer_starts_while_a_chain_is_down(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
     alpha, beta = devnet.deployment.chains
@@ -175,7 +173,7 @@ def killed(home: Path, *command: str, **environment: str) -> Iterator[Callable[[
 
 
 @pytest.mark.long
-async def test_a_message_is_explained_and_reported_while_its_source_is_down(
+async def test_message_is_explained_while_its_source_is_down(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
     waybill = Waybill(new_home(devnet, tmp_path))

@@ -42,7 +42,7 @@ def deliver(devnet: Devnet, gmp: Gmp) -> None:
     asyncio.run(work())
 
 
-def test_a_blocking_client_pays_no_more_than_its_cap_and_follows_its_message_to_the_end(devnet: Devnet) -> None:
+def test_blocking_client_respects_its_cap_and_follows_to_the_end(devnet: Devnet) -> None:
     inbox = devnet.deployment.chain("beta").examples["inbox"]
     with BlockingClient(devnet.deployment, DAPP) as client:
         gmps = (Gmp.HYPERLANE, Gmp.LAYERZERO)
@@ -80,7 +80,7 @@ def test_a_blocking_client_pays_no_more_than_its_cap_and_follows_its_message_to_
         client.progress(sent.message)
 
 
-async def test_what_is_sent_while_another_transaction_of_the_account_waits_is_said_to_be_nowhere(
+async def test_send_behind_a_pending_transaction_is_reported_unsent(
     devnet: Devnet, chains: dict[int, EvmChain]
 ) -> None:
     alpha = devnet.chains[0]
@@ -142,9 +142,7 @@ def test_a_blocking_client_cancels_and_names_who_may_retry(devnet: Devnet) -> No
             reader.execute(sent.message)
 
 
-async def test_a_deployment_that_is_of_another_network_is_told_by_the_address_that_does_not_answer(
-    devnet: Devnet, chains: dict[int, EvmChain]
-) -> None:
+async def test_deployment_of_another_network_is_named_by_address(devnet: Devnet, chains: dict[int, EvmChain]) -> None:
     elsewhere = "0x" + "12" * 20
     alpha, beta = devnet.deployment.chains
     deployment = devnet.deployment.model_copy(update={"chains": (alpha.model_copy(update={"router": elsewhere}), beta)})
@@ -157,9 +155,7 @@ async def test_a_deployment_that_is_of_another_network_is_told_by_the_address_th
         await Client(deployment, chains, DAPP).route("alpha", request)
 
 
-async def test_what_no_relayer_would_execute_is_not_sent_and_the_figures_say_why(
-    devnet: Devnet, chains: dict[int, EvmChain]
-) -> None:
+async def test_message_that_no_relayer_would_execute_is_not_sent(devnet: Devnet, chains: dict[int, EvmChain]) -> None:
     client, inbox = Client(devnet.deployment, chains, DAPP), devnet.deployment.chain("beta").examples["inbox"]
     usual = RouteRequest(destination="beta", recipient=inbox, payload=b"hello", gmps=(Gmp.AXELAR,))
     with pytest.raises(NoRecipientError, match=f"{DAPP.address} has no contract on beta"):
@@ -175,9 +171,7 @@ async def test_what_no_relayer_would_execute_is_not_sent_and_the_figures_say_why
     assert (await client.route("alpha", replace(usual, payload=b"x" * 4_000))).gmps == {Gmp.AXELAR}
 
 
-async def test_the_readmes_script_and_the_recipe_that_insists_do_what_they_say(
-    devnet: Devnet, chains: dict[int, EvmChain]
-) -> None:
+async def test_readme_script_and_insisting_recipe_work(devnet: Devnet, chains: dict[int, EvmChain]) -> None:
     world = World(devnet.deployment, chains)
 
     async def bring(gmp: Gmp, so_many: int) -> None:

@@ -28,7 +28,7 @@ def waybill(devnet: Devnet, tmp_path: Path) -> Waybill:
     return Waybill(new_home(devnet, tmp_path))
 
 
-def test_a_message_is_sent_shown_and_explained_without_relayer_or_index(waybill: Waybill) -> None:
+def test_message_is_sent_and_shown_without_relayer_or_index(waybill: Waybill) -> None:
     sent = waybill.json("send", "--payload", "hello", "--gmps", "hyperlane,wormhole", "--quorum", "2")
     assert sent["gmps"] == ["hyperlane", "wormhole"]
     assert sent["fee"] > 0
@@ -47,9 +47,7 @@ def test_the_same_send_twice_makes_two_messages(waybill: Waybill) -> None:
     assert second["nonce"] == first["nonce"] + 1
 
 
-def test_a_message_lives_as_long_as_its_kind_should_and_its_class_of_assets_demands(
-    devnet: Devnet, waybill: Waybill
-) -> None:
+def test_message_ttl_follows_its_kind_and_asset_class(devnet: Devnet, waybill: Waybill) -> None:
     inbox = devnet.deployment.chain("beta").examples["inbox"]
     classes = {"WAYBILL_ASSET_CLASSES": json.dumps({"regulatory": {"members": {"beta": [inbox]}}})}
     send = ("send", "--payload", "x", "--gmps", "axelar", "--kind", "lock_management")
@@ -81,9 +79,7 @@ def test_a_stranger_can_not_retry(waybill: Waybill) -> None:
     assert "NotSenderOrRetrier" in ended.err
 
 
-def test_a_sender_whose_key_is_in_a_keystore_does_with_it_all_that_a_sender_may(
-    waybill: Waybill, tmp_path: Path
-) -> None:
+def test_keystore_sender_can_use_every_sender_command(waybill: Waybill, tmp_path: Path) -> None:
     keystore, password = tmp_path / "sender.json", tmp_path / "sender.password"
     keystore.write_text(
         json.dumps(Account.encrypt(bytes.fromhex(STRANGER_KEY[2:]), "secret", kdf="pbkdf2", iterations=2))
@@ -122,7 +118,7 @@ def test_status_names_the_chains_and_says_when_nothing_runs(waybill: Waybill) ->
     assert "no index has run" in ended.out
 
 
-def test_a_message_is_cancelled_by_its_sender_and_can_not_be_retried_afterwards(waybill: Waybill) -> None:
+def test_cancelled_message_can_not_be_retried(waybill: Waybill) -> None:
     sent = waybill.json("send", "--payload", "x", "--gmps", "axelar")
     cancelled = waybill.json("message", "cancel", sent["messageId"], "--gmps", "wormhole,hyperlane")
     assert cancelled["gmps"] == ["hyperlane", "wormhole"]
@@ -134,7 +130,7 @@ def test_a_message_is_cancelled_by_its_sender_and_can_not_be_retried_afterwards(
     assert "Cancelled" in refused.err
 
 
-def test_watching_says_what_changes_and_ends_with_pending_when_the_time_is_up(waybill: Waybill) -> None:
+def test_watch_prints_changes_and_ends_as_pending(waybill: Waybill) -> None:
     sent = waybill.json("send", "--payload", "x", "--gmps", "axelar")
     ended = waybill("message", "watch", sent["messageId"], "--timeout", "1.5")
     assert ended.code == PENDING
@@ -143,9 +139,7 @@ def test_watching_says_what_changes_and_ends_with_pending_when_the_time_is_up(wa
     assert "next" in ended.err
 
 
-def test_an_index_that_is_behind_is_not_believed_without_saying_how_far_behind_it_is(
-    waybill: Waybill, devnet: Devnet
-) -> None:
+def test_stale_index_says_how_far_behind_it_is(waybill: Waybill, devnet: Devnet) -> None:
     sent = waybill.json("send", "--payload", "hello", "--gmps", "axelar")
     store = Store(f"sqlite:///{waybill.home / '.waybill' / 'devnet' / 'index.db'}")
     for chain_id in (chain.chain_id for chain in devnet.deployment.chains):

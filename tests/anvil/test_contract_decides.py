@@ -36,7 +36,7 @@ OWNER = account(DEPLOYER_KEY)
 USAGE = 2
 
 
-async def test_a_safe_decides_alone_and_as_governance_and_its_signature_is_asked_for_again(
+async def test_safe_decides_and_its_signature_is_checked_again(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
     home = new_home(devnet, tmp_path)

@@ -73,7 +73,7 @@ async def routed(devnet: Devnet, chains: dict[int, EvmChain]) -> list[Message]:
     return found
 
 
-async def test_a_dead_letter_is_told_shown_and_decided_by_an_operator_alone(
+async def test_dead_letter_is_reported_and_decided_by_an_operator(
     devnet: Devnet, chains: dict[int, EvmChain], waybill: Waybill, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     traffic, client, home = Traffic(devnet, chains), Client(devnet.deployment, chains), waybill.home
@@ -137,7 +137,7 @@ async def test_a_dead_letter_is_told_shown_and_decided_by_an_operator_alone(
     assert [statuses[event_id] for event_id in ids] == ["ABANDONED", "PENDING_REVIEW", "RETRY_QUEUED", "RECOVERED"]
 
 
-async def test_governance_is_asked_for_a_new_vote_and_told_of_a_changed_log(
+async def test_governance_hears_of_failed_votes_and_a_changed_log(
     devnet: Devnet, chains: dict[int, EvmChain], waybill: Waybill
 ) -> None:
     client, home = Client(devnet.deployment, chains, DAPP), waybill.home
@@ -178,7 +178,7 @@ async def test_governance_is_asked_for_a_new_vote_and_told_of_a_changed_log(
             assert len(await _to_governance(devnet, chains)) == 2, "each is told once, whatever is killed"
 
 
-async def test_while_letters_cannot_be_written_a_lane_halts_and_once_they_can_and_it_is_resumed_there_is_one(
+async def test_lane_halts_while_letters_can_not_be_written(
     devnet: Devnet, chains: dict[int, EvmChain], waybill: Waybill
 ) -> None:
     traffic, client, home = Traffic(devnet, chains), Client(devnet.deployment, chains), waybill.home
@@ -233,7 +233,7 @@ class Counting(FaultProxy):
         return await super().handle(request)
 
 
-async def test_each_failure_in_a_letter_is_one_attempt_to_deliver_and_nothing_is_retried_inside_it(
+async def test_failure_in_a_letter_is_one_delivery_attempt(
     devnet: Devnet, chains: dict[int, EvmChain], waybill: Waybill
 ) -> None:
     traffic, home, beta = Traffic(devnet, chains), waybill.home, devnet.deployment.chain("beta")

@@ -88,7 +88,7 @@ def read(devnet: Devnet, chain: int, address: str, contract: Contract, function:
     return contract.decode(function, bytes.fromhex(rpc(devnet.chains[chain].url, "eth_call", call, "latest")[2:]))
 
 
-def test_routers_know_their_peers_and_adapters_and_adapters_their_remotes(devnet: Devnet, tmp_path: Path) -> None:
+def test_deployment_connects_routers_and_adapters(devnet: Devnet, tmp_path: Path) -> None:
     done = run(plan(devnet), tmp_path / "second.json")
     assert done.changed
     assert Deployment.from_json(done.path.read_text(), "file") == done.deployment
@@ -116,9 +116,7 @@ def test_a_second_run_sends_nothing_and_leaves_the_file(devnet: Devnet, tmp_path
     assert target.stat().st_mtime_ns == written
 
 
-def test_the_start_block_is_not_younger_than_the_router_even_when_the_file_was_lost(
-    devnet: Devnet, tmp_path: Path
-) -> None:
+def test_start_block_is_not_after_the_routers_creation(devnet: Devnet, tmp_path: Path) -> None:
     target = tmp_path / "second.json"
     first = run(plan(devnet), target)
     for chain, found in zip(devnet.chains, first.deployment.chains, strict=True):
@@ -133,7 +131,7 @@ def test_the_start_block_is_not_younger_than_the_router_even_when_the_file_was_l
         assert len(adapter_added) >= len(events) - 1, "only the change of owner in its creation may lie before"
 
 
-def test_an_interrupted_run_is_continued_and_nothing_is_done_twice(
+def test_interrupted_run_continues_without_repeating(
     devnet: Devnet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target, left, send = tmp_path / "second.json", [7], sending._send
@@ -160,7 +158,7 @@ def test_an_interrupted_run_is_continued_and_nothing_is_done_twice(
     assert not run(plan(devnet), target).changed
 
 
-def test_an_owner_deploys_a_second_router_beside_the_first_which_stays_as_it_is(devnet: Devnet, tmp_path: Path) -> None:
+def test_owner_deploys_a_second_router_beside_the_first(devnet: Devnet, tmp_path: Path) -> None:
     first = run(plan(devnet), tmp_path / "second.json").deployment
     successor = plan(devnet).model_copy(update={"network": "successor", "router_number": 2})
     with pytest.raises(DeployError, match="routerNumber"):
@@ -191,7 +189,7 @@ def test_what_is_missing_on_one_chain_is_all_that_is_done(devnet: Devnet, tmp_pa
     ]
 
 
-def test_a_floor_that_the_plan_raises_is_raised_and_one_that_it_lowers_stays(devnet: Devnet, tmp_path: Path) -> None:
+def test_plan_raises_a_floor_and_never_lowers_it(devnet: Devnet, tmp_path: Path) -> None:
     target = tmp_path / "second.json"
     run(plan(devnet), target)
     raised = run(plan(devnet).model_copy(update={"floor": 3}), target)
@@ -201,7 +199,7 @@ def test_a_floor_that_the_plan_raises_is_raised_and_one_that_it_lowers_stays(dev
     assert read(devnet, 0, here.router, ROUTER, "floorOf", there.chain_id) == 3
 
 
-def test_a_gmp_contract_that_is_not_there_is_named_before_anything_is_sent(devnet: Devnet, tmp_path: Path) -> None:
+def test_missing_gmp_contract_is_named_before_sending(devnet: Devnet, tmp_path: Path) -> None:
     full = plan(devnet)
     nowhere = signer("nowhere", 0).address
     beta = full.chains[1].gmps
@@ -218,7 +216,7 @@ def test_only_the_owners_key_deploys(devnet: Devnet, tmp_path: Path) -> None:
         run(plan(devnet), tmp_path / "second.json", DEPLOYER_KEY)
 
 
-def test_an_owner_without_funds_is_named_with_the_chain_and_what_it_costs(devnet: Devnet, tmp_path: Path) -> None:
+def test_owner_without_funds_is_named_with_the_cost(devnet: Devnet, tmp_path: Path) -> None:
     poor = signer("poor", 0)
     key, wrong = (
         "0x" + bytes(poor.key).hex(),
@@ -249,7 +247,7 @@ def test_urls_of_two_chains_that_were_swapped_are_refused(devnet: Devnet, tmp_pa
         run(full.model_copy(update={"chains": swapped}), tmp_path / "second.json")
 
 
-def test_an_adapter_that_the_owner_had_registered_is_not_replaced_silently(devnet: Devnet, tmp_path: Path) -> None:
+def test_registered_adapter_is_not_replaced_silently(devnet: Devnet, tmp_path: Path) -> None:
     target = tmp_path / "second.json"
     full = plan(devnet)
     run(full, target)
@@ -267,7 +265,7 @@ def test_an_adapter_that_the_owner_had_registered_is_not_replaced_silently(devne
     assert target.read_text() == before
 
 
-async def test_contracts_that_a_stranger_created_first_get_their_values_all_the_same(
+async def test_contracts_created_by_a_stranger_get_their_values(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
     owner = account(ANVIL_KEYS[6])
@@ -288,7 +286,7 @@ async def test_contracts_that_a_stranger_created_first_get_their_values_all_the_
         assert await parameters.thresholds() == Thresholds(10, 100)
 
 
-def test_a_second_network_is_not_deployed_over_the_file_of_the_first(devnet: Devnet, tmp_path: Path) -> None:
+def test_second_network_does_not_overwrite_the_first(devnet: Devnet, tmp_path: Path) -> None:
     target = tmp_path / "second.json"
     first = run(plan(devnet), target)
     before, blocks = target.read_text(), heads(devnet)
@@ -316,7 +314,7 @@ def test_two_network_files_do_not_decide_about_the_same_routers(devnet: Devnet, 
     assert not (tmp_path / "third.json").exists()
 
 
-def test_a_deployments_file_that_can_not_be_read_is_not_written_over(devnet: Devnet, tmp_path: Path) -> None:
+def test_unreadable_deployments_file_is_not_overwritten(devnet: Devnet, tmp_path: Path) -> None:
     target = tmp_path / "second.json"
     target.write_text('{"version": 1, "network": "second", ')
     with pytest.raises(DeployError, match=r"(?s)second\.json.*repair the file, or delete it"):

@@ -68,7 +68,7 @@ def test_up_again_changes_nothing_and_down_leaves_no_process(home: Path) -> None
     assert devnet.down(home=home) == ()
 
 
-def test_chains_outlive_the_process_that_started_them_and_its_signals(home: Path) -> None:
+def test_chains_outlive_their_starter_and_its_signals(home: Path) -> None:
     (first_port, _) = free_ports(2)
     program = (
         "import asyncio, pathlib, time\n"
@@ -84,9 +84,7 @@ def test_chains_outlive_the_process_that_started_them_and_its_signals(home: Path
     assert [chain.state for chain in devnet.status(home=home)] == [ChainState.RUNNING] * 2
 
 
-def test_a_chain_leaves_no_states_behind_nor_anything_in_the_users_home(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chain_leaves_no_states_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     users_home = tmp_path / "user"
     users_home.mkdir()
     monkeypatch.setenv("HOME", str(users_home))
@@ -113,9 +111,7 @@ def test_finality_is_two_blocks_behind(home: Path) -> None:
 
 
 @pytest.mark.parametrize("taken", [0, 1], ids=["first", "second"])
-def test_a_taken_port_is_named_with_its_owner_and_the_option_and_nothing_is_left_running(
-    home: Path, taken: int
-) -> None:
+def test_taken_port_is_named_and_nothing_is_left_running(home: Path, taken: int) -> None:
     ports = free_ports(2)
     with socket.socket() as other:
         other.bind(("127.0.0.1", ports[taken]))
@@ -152,7 +148,7 @@ def test_a_stopped_chain_is_silent_and_down_ends_it_all_the_same(home: Path) -> 
     assert anvils_below(home) == []
 
 
-def test_another_process_with_a_remembered_id_is_not_taken_for_a_chain(home: Path) -> None:
+def test_reused_process_id_is_not_taken_for_a_chain(home: Path) -> None:
     record = home / "build" / "devnet" / "devnet.json"
     record.parent.mkdir(parents=True)
     with subprocess.Popen(["sleep", "60"]) as bystander:

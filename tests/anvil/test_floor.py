@@ -20,7 +20,7 @@ from tests.unit.cli.command import Command
 pytestmark = pytest.mark.long
 
 
-async def test_a_message_over_fewer_gmps_than_the_floor_is_refused_and_explained_from_its_beginning(
+async def test_message_below_the_floor_is_refused_and_explained(
     devnet: Devnet,
     chains: dict[int, EvmChain],
     tmp_path: Path,

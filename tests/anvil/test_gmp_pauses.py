@@ -40,7 +40,7 @@ def test_status_doctor_and_explain_name_a_paused_gmp_and_its_end(devnet: Devnet,
     assert "paused" not in waybill("message", "show", message_id, "--json").value["reason"]
 
 
-def test_the_owner_revokes_an_adapter_and_sets_a_floor_by_commands(devnet: Devnet, tmp_path: Path) -> None:
+def test_owner_revokes_an_adapter_and_sets_a_floor(devnet: Devnet, tmp_path: Path) -> None:
     alpha = devnet.deployment.chain("alpha")
     waybill = Waybill(new_home(devnet, tmp_path))
     stranger = waybill("gmp", "floor", "alpha", "beta", "3", "--key", ANVIL_KEYS[8], "--json")

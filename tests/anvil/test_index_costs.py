@@ -40,7 +40,7 @@ def _answers(url: str) -> bool:
         return False
 
 
-def test_costs_are_gas_its_price_and_the_value_sent_along_and_unknown_transactions_have_none(url: str) -> None:
+def test_costs_are_gas_price_and_value(url: str) -> None:
     sender, recipient = rpc(url, "eth_accounts")[:2]
     call = {"from": sender, "to": recipient, "gas": hex(30_000)}
     sent = [rpc(url, "eth_sendTransaction", call | {"value": hex(value)}) for value in (0, 7 * 10**18)]

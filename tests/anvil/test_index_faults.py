@@ -84,7 +84,7 @@ def tell_and_follow(world: World, index: Follower, rounds: int) -> None:
         index.step()
 
 
-def test_after_a_storm_of_bad_answers_the_tables_are_the_chains_own(world: World) -> None:
+def test_tables_are_right_after_a_storm_of_bad_answers(world: World) -> None:
     seed = seeds.dice("bad answers before the index").randrange(2**32)
     with following_through(world, 0.1, seed) as (index, proxies):
         tell_and_follow(world, index, 4)
@@ -92,7 +92,7 @@ def test_after_a_storm_of_bad_answers_the_tables_are_the_chains_own(world: World
         assert sum(sum(proxy.faults.values()) for proxy in proxies) > 3, f"seed {seed}"
 
 
-def test_an_endpoint_that_says_429_without_end_is_left_alone_and_read_when_it_answers(world: World) -> None:
+def test_endpoint_with_429_is_left_alone_until_it_answers(world: World) -> None:
     with following_through(world, 0.0, 1) as (index, proxies):
         index.follow()
         for proxy in proxies:

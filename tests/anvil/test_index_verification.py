@@ -65,7 +65,7 @@ def index(devnet: Devnet, tmp_path: Path) -> Iterator[Index]:
         yield Index(devnet, tmp_path, stack)
 
 
-async def test_an_index_of_real_routers_is_proved_complete_and_a_lost_message_is_found_and_read_again(
+async def test_index_of_real_routers_is_verified_and_repaired(
     devnet: Devnet, chains: Mapping[int, EvmChain], index: Index
 ) -> None:
     world = World(devnet.deployment, chains)

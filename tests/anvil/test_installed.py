@@ -91,9 +91,7 @@ def test_the_contracts_in_the_wheel_deploy_without_forge(
 
 @pytest.mark.long
 @pytest.mark.timeout(2_400)
-def test_a_fresh_environment_runs_everything_from_an_empty_folder(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_fresh_environment_runs_everything(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     environment = tmp_path / "environment"
     venv.create(environment)
     python = environment / "bin" / "python"

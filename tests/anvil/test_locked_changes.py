@@ -177,7 +177,7 @@ async def relaying(devnet: Devnet, folder: Path) -> AsyncIterator[RelayerService
             await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_change_whose_lock_has_expired_goes_forward_once_the_lock_is_taken_again(
+async def test_change_goes_forward_once_its_lock_is_retaken(
     two_chains: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
     registries = await Registries.deploy(two_chains, chains, retaker=account(RELAYER_KEY).address)
@@ -197,7 +197,7 @@ async def test_a_change_whose_lock_has_expired_goes_forward_once_the_lock_is_tak
 
 
 @pytest.mark.parametrize("by", ["the relayer", "the command"])
-async def test_what_fails_again_and_again_is_diverged_and_reconciled_by_force_or_with_one_command(
+async def test_repeated_failure_is_diverged_and_reconciled(
     two_chains: Devnet, chains: dict[int, EvmChain], tmp_path: Path, by: str
 ) -> None:
     """The recipient's owner lets the relayer take no lock: nothing is sent in vain, and the operator is told what to do."""

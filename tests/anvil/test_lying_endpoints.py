@@ -94,7 +94,7 @@ async def test_nothing_is_lost_by_answers_with_other_logs(
     await all_is_delivered(devnet, chains, tmp_path, fault)  # the devnet's oracles, which sign what they read, may fail
 
 
-async def test_a_message_in_the_place_of_one_that_a_reorg_took_ends_with_a_letter(
+async def test_message_in_the_place_of_a_reorged_one_gets_a_letter(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
     traffic = Traffic(devnet, chains)

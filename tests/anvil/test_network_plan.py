@@ -160,9 +160,7 @@ def check_uln(played: Played, place: int, chain: ChainDeployment, document: dict
         assert [dvn.lower() for dvn in config[4]] == [dvn.lower() for dvn in dvns]
 
 
-def test_a_created_network_deploys_guarded_and_a_second_run_changes_nothing(
-    waybill: Command, played: Played, tmp_path: Path
-) -> None:
+def test_created_network_deploys_guarded_and_only_once(waybill: Command, played: Played, tmp_path: Path) -> None:
     assert waybill("network", "create", "testnet", "--chains", ",".join(NAMES)).code == 0
     document = move_to(played, tmp_path / "networks" / "testnet.json")
     ended = waybill("deploy", "--network", "testnet", "--json")
@@ -214,9 +212,7 @@ def test_a_created_network_deploys_guarded_and_a_second_run_changes_nothing(
     assert "wormhole: http://mine.example" in hosts(validators, 'wormhole = ["http://mine.example"]')
 
 
-def test_a_new_owner_is_layerzeros_delegate_after_its_first_deployment(
-    waybill: Command, played: Played, tmp_path: Path
-) -> None:
+def test_new_owner_becomes_layerzeros_delegate(waybill: Command, played: Played, tmp_path: Path) -> None:
     waybill("network", "create", "testnet", "--chains", ",".join(NAMES))
     move_to(played, tmp_path / "networks" / "testnet.json")
     words = ("deploy", "--network", "testnet", "--json")
@@ -234,9 +230,7 @@ def test_a_new_owner_is_layerzeros_delegate_after_its_first_deployment(
     assert not json.loads(waybill(*words, "--key", ANVIL_KEYS[8]).out)["changed"]
 
 
-def test_a_ramp_of_another_version_of_ccip_is_refused_with_its_key_and_what_is_there(
-    waybill: Command, played: Played, tmp_path: Path
-) -> None:
+def test_ramp_of_another_ccip_version_is_refused(waybill: Command, played: Played, tmp_path: Path) -> None:
     file = tmp_path / "networks" / "testnet.json"
     waybill("network", "create", "testnet", "--chains", ",".join(NAMES))
     document = move_to(played, file)
@@ -276,9 +270,7 @@ def test_a_ramp_of_another_version_of_ccip_is_refused_with_its_key_and_what_is_t
     assert findings["plan of sepolia"]["found"] == lines[0].removeprefix("chain 'sepolia': ")
 
 
-def test_a_number_that_a_gmp_does_not_call_the_chain_is_refused_with_the_one_it_does(
-    waybill: Command, played: Played, tmp_path: Path
-) -> None:
+def test_wrong_chain_number_of_a_gmp_is_refused(waybill: Command, played: Played, tmp_path: Path) -> None:
     file = tmp_path / "networks" / "testnet.json"
     waybill("network", "create", "testnet", "--chains", ",".join(NAMES))
     document = move_to(played, file)
@@ -296,7 +288,7 @@ def test_a_number_that_a_gmp_does_not_call_the_chain_is_refused_with_the_one_it_
         assert line.endswith(f"identifies the chain as {number}, the plan as {number + 1}")
 
 
-def test_a_deployment_believes_what_as_many_endpoints_say_as_the_plan_has_agree(
+def test_deployment_requires_agreement_of_endpoints(
     waybill: Command, played: Played, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waybill("network", "create", "testnet", "--chains", ",".join(NAMES))

@@ -28,7 +28,7 @@ def announced_at(url: str) -> dict[str, object]:
     return {"chains": {"alpha": {"ws_url": url}}}
 
 
-async def test_a_block_that_is_announced_is_read_long_before_the_next_poll(
+async def test_announced_block_is_read_before_the_next_poll(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
     traffic, url = Traffic(devnet, chains), devnet.deployment.chain("alpha").rpc_urls[0]

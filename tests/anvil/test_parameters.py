@@ -19,9 +19,7 @@ pytestmark = pytest.mark.long
 OWNER = account(DEPLOYER_KEY)
 
 
-async def test_thresholds_and_operators_are_read_from_the_contract_that_governance_changes(
-    devnet: Devnet, chains: dict[int, EvmChain]
-) -> None:
+async def test_thresholds_and_operators_come_from_the_contract(devnet: Devnet, chains: dict[int, EvmChain]) -> None:
     alpha = devnet.deployment.chains[0]
     assert alpha.parameters is not None
     parameters = on_chain_parameters(devnet.deployment, chains)

@@ -61,9 +61,7 @@ async def dispatched(world: World, gmp: Gmp, payload: bytes = b"hello") -> Dispa
 
 
 @pytest.mark.parametrize("gmp", Gmp, ids=lambda gmp: gmp.label)
-async def test_nothing_is_delivered_before_the_gmps_own_parties_attest_and_everything_is_afterwards(
-    public: PublicNetwork, gmp: Gmp
-) -> None:
+async def test_public_network_waits_for_the_gmps_own_attestation(public: PublicNetwork, gmp: Gmp) -> None:
     world = public.world
     dispatch = await dispatched(world, gmp)
     attester = attester_of(gmp, public)
@@ -74,7 +72,7 @@ async def test_nothing_is_delivered_before_the_gmps_own_parties_attest_and_every
     assert await world.executed(dispatch)
 
 
-async def test_a_vaa_that_is_not_the_messages_own_is_refused_and_the_next_host_is_asked(public: PublicNetwork) -> None:
+async def test_foreign_vaa_is_refused_and_the_next_host_asked(public: PublicNetwork) -> None:
     dispatch = await dispatched(public.world, Gmp.WORMHOLE)
     other = await dispatched(public.world, Gmp.WORMHOLE, b"another")
     for one in (dispatch, other):
@@ -101,7 +99,7 @@ async def test_a_vaa_that_is_not_the_messages_own_is_refused_and_the_next_host_i
             await made[Gmp.WORMHOLE].attest(dispatch)
 
 
-async def test_checkpoints_of_strangers_and_of_other_messages_do_not_count(public: PublicNetwork) -> None:
+async def test_foreign_checkpoints_do_not_count(public: PublicNetwork) -> None:
     dispatch = await dispatched(public.world, Gmp.HYPERLANE)
     attester = attester_of(Gmp.HYPERLANE, public)
     first, second, third = VALIDATORS
@@ -117,7 +115,7 @@ async def test_checkpoints_of_strangers_and_of_other_messages_do_not_count(publi
     assert await public.world.executed(dispatch)
 
 
-async def test_an_announcer_that_is_another_contract_is_named_with_its_function_and_what_to_do(
+async def test_wrong_announcer_is_named_with_the_fix(
     public: PublicNetwork,
 ) -> None:
     dispatch = await dispatched(public.world, Gmp.HYPERLANE)
@@ -166,7 +164,7 @@ async def test_the_proof_fits_an_ism_that_routes_and_aggregates(public: PublicNe
     assert await world.executed(dispatch)
 
 
-async def test_a_relayer_on_a_public_network_delivers_with_what_it_fetches(
+async def test_relayer_on_a_public_network_delivers(
     public: PublicNetwork, chains: dict[int, EvmChain], devnet: Devnet, tmp_path: Path
 ) -> None:
     deployment = devnet.deployment.model_copy(update={"network": "testnet"})
@@ -189,7 +187,7 @@ async def test_a_relayer_on_a_public_network_delivers_with_what_it_fetches(
             assert relayer.terminate() == 0
 
 
-def test_a_network_whose_validators_nobody_named_is_refused_naming_chains_and_setting(devnet: Devnet) -> None:
+def test_network_without_validators_is_refused(devnet: Devnet) -> None:
     with pytest.raises(AttestationError, match=r"is known for alpha, beta.*\[attestations\.hyperlane\]"):
         create_attesters(devnet.deployment, {}, AttestationSettings(), set(Gmp), NO_WEB)
     assert Gmp.HYPERLANE not in create_attesters(devnet.deployment, {}, AttestationSettings(), {Gmp.WORMHOLE}, NO_WEB)

@@ -119,7 +119,7 @@ def nonces_are_all_used(store: Store, devnet: Devnet) -> None:
         assert count == slots[-1].nonce + 1
 
 
-async def test_messages_both_ways_over_all_gmps_are_executed_and_confirmed_without_a_wasted_transaction(
+async def test_all_gmps_both_ways_waste_no_transaction(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
     traffic = Traffic(devnet, chains)
@@ -157,7 +157,7 @@ def clean_home(devnet: Devnet) -> Iterator[Path]:
     forget()
 
 
-async def test_asked_to_stop_it_gives_its_work_back_and_ends_without_an_error(
+async def test_stopped_relayer_returns_its_work(
     devnet: Devnet, chains: dict[int, EvmChain], clean_home: Path, tmp_path: Path
 ) -> None:
     traffic = Traffic(devnet, chains)
@@ -179,7 +179,7 @@ async def test_asked_to_stop_it_gives_its_work_back_and_ends_without_an_error(
 
 
 @pytest.mark.parametrize("depth", [1, 3, 8])
-async def test_a_delivery_that_a_reorg_of_the_destination_dropped_is_made_again(
+async def test_delivery_dropped_by_a_reorg_is_repeated(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, depth: int
 ) -> None:
     traffic = Traffic(devnet, chains)
@@ -202,7 +202,7 @@ async def test_a_delivery_that_a_reorg_of_the_destination_dropped_is_made_again(
             await traffic.all_received()
 
 
-async def test_a_request_of_the_index_is_carried_out_as_the_messages_sender_over_another_gmp(
+async def test_index_request_is_retried_over_another_gmp(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
     traffic = Traffic(devnet, chains)

@@ -87,9 +87,7 @@ def cast(devnet: Devnet) -> Cast:
     return Cast(devnet)
 
 
-def test_a_message_sent_without_its_fee_is_found_and_paid_for_over_the_gmps_its_sender_chose(
-    cast: Cast, devnet: Devnet, tmp_path: Path
-) -> None:
+def test_unfunded_message_is_found_and_funded(cast: Cast, devnet: Devnet, tmp_path: Path) -> None:
     waybill = Waybill(new_home(devnet, tmp_path))
     message_id = cast.send_unfunded(ANVIL_KEYS[6], bits_from_gmps([Gmp.HYPERLANE, Gmp.WORMHOLE]))
     shown = waybill.json("message", "show", message_id)

@@ -67,7 +67,7 @@ async def execute(chain: EvmChain, safe: str, text: str, shown: dict[str, Any]) 
     await send(chain, safe, SAFE.contract.encode("execTransaction", *fields, signatures))
 
 
-async def test_the_batches_deploy_through_the_real_safe_and_then_nothing_is_missing(
+async def test_safe_batches_deploy_everything(
     devnet: Devnet,
     chains: dict[int, EvmChain],
     tmp_path: Path,
@@ -209,7 +209,7 @@ def test_the_checksum_is_the_one_that_the_app_computes() -> None:
     assert checksum(document) == "0x8b5032f716845c8b08bab3d63dbd9ba92e056f3557793cd041e59b84e16aa989"
 
 
-def test_a_dry_run_needs_no_key_sends_nothing_and_says_what_the_deployment_then_uses(
+def test_safe_dry_run_needs_no_key_and_matches_the_deployment(
     devnet: Devnet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))

@@ -35,7 +35,7 @@ async def chooses(devnet: Devnet, chains: dict[int, EvmChain], message_id: bytes
     assert (await transact(chains[alpha.chain_id], DAPP, call)).succeeded
 
 
-async def test_a_sender_chooses_on_chain_and_the_relayer_obeys_within_its_bounds(
+async def test_sender_choice_on_chain_is_obeyed_within_bounds(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
     waybill, traffic = Waybill(new_home(devnet, tmp_path)), Traffic(devnet, chains)

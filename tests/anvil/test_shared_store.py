@@ -31,7 +31,7 @@ def postgresql() -> Iterator[Server]:
         yield server
 
 
-async def test_a_second_relayer_takes_over_from_a_killed_one_and_both_outlive_a_restart_of_the_database(
+async def test_second_relayer_takes_over_and_both_survive_a_restart(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, postgresql: Server
 ) -> None:
     url, home = postgresql.new_url(), devnet.deployments_file.parent.parent

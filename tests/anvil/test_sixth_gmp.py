@@ -110,7 +110,7 @@ def copy(tmp_path: Path) -> Iterator[Copy]:
     )
 
 
-def test_a_sixth_gmp_is_one_folder_one_contract_and_one_registration(copy: Copy) -> None:
+def test_sixth_gmp_is_a_folder_a_contract_and_a_registration(copy: Copy) -> None:
     assert copy.put_blocks() == {
         "bridge/protocol/gmps.py",
         "contracts/adapters/SignetAdapter.sol",

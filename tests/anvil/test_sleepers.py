@@ -87,7 +87,7 @@ def nothing_was_wasted(store: Store, devnet: Devnet, *, reverted: int = 0) -> No
 
 
 @pytest.mark.parametrize("waits_for", [ROUTER, FEES])
-async def test_a_relayer_that_wakes_up_in_mid_delivery_does_not_act_on_a_lease_that_another_one_has_taken(
+async def test_woken_relayer_respects_a_lease_taken_over(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, store_url: str, waits_for: str
 ) -> None:
     home, traffic = new_home(devnet, tmp_path), Traffic(devnet, chains)

@@ -220,7 +220,7 @@ def agree_with_themselves(devnet: Devnet) -> None:
         )
 
 
-async def test_with_nodes_that_fail_and_lie_every_message_is_executed_once(
+async def test_lying_nodes_leave_every_message_executed_once(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
     await weather(devnet, chains, tmp_path, seed=0, messages=60, deepest=0)
@@ -229,7 +229,7 @@ async def test_with_nodes_that_fail_and_lie_every_message_is_executed_once(
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("seed", "messages", "deepest"), [(0, 60, 16), (1, 500, 64), (2, 500, 64), (3, 500, 64)])
-async def test_in_bad_weather_with_reorgs_every_message_that_stands_is_executed_once(
+async def test_reorgs_leave_every_standing_message_executed_once(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, *, seed: int, messages: int, deepest: int
 ) -> None:
     await weather(devnet, chains, tmp_path, seed=seed, messages=messages, deepest=deepest)

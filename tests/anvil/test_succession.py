@@ -116,7 +116,7 @@ async def shows(waybill: Waybill, counts: list[tuple[int, int]]) -> None:
             await asyncio.sleep(0.2)
 
 
-async def test_adapters_of_both_chains_are_replaced_by_the_command_while_a_relayer_works(
+async def test_adapters_are_replaced_while_a_relayer_works(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, waybill: Waybill
 ) -> None:
     replaced = (Gmp.AXELAR, Gmp.WORMHOLE)
@@ -217,9 +217,7 @@ async def test_roles_are_shown_and_named_by_the_owner_alone(
     assert [one["retriers"][DAPP.address] for one in shown] == [HEIR.address, RELAYER.address]
 
 
-async def test_an_interrupted_command_says_what_blocks_include_and_that_it_goes_on(
-    devnet: Devnet, tmp_path: Path
-) -> None:
+async def test_interrupted_command_names_what_was_included(devnet: Devnet, tmp_path: Path) -> None:
     alpha, beta = devnet.deployment.chains
     rpc(beta.rpc_urls[0], "evm_setAutomine", False)
     rpc(beta.rpc_urls[0], "evm_setIntervalMining", 0)
@@ -246,7 +244,7 @@ async def test_an_interrupted_command_says_what_blocks_include_and_that_it_goes_
     assert last.startswith("run the same command again: ")
 
 
-async def test_a_new_owner_takes_over_in_two_steps_and_deploys_from_then_on(
+async def test_new_owner_takes_over_in_two_steps(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, waybill: Waybill
 ) -> None:
     alpha = devnet.deployment.chains[0]
@@ -281,7 +279,7 @@ async def test_a_new_owner_takes_over_in_two_steps_and_deploys_from_then_on(
     assert deployed["chains"] == {"alpha": ["floor to beta"], "beta": ["floor to alpha"]}
 
 
-async def test_a_safe_takes_over_by_a_batch_and_replaces_an_adapter_by_two_more(
+async def test_safe_takes_over_and_replaces_an_adapter(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, waybill: Waybill
 ) -> None:
     for one in devnet.chains:

@@ -115,9 +115,7 @@ def lane(world: World, clients: Clients, dispatch: Dispatch) -> dict[str, Any]:
     } | {"transaction": f"0x{dispatch.transaction_hash.hex()}", "key": ANYONE}
 
 
-async def test_ccips_sdk_computes_the_same_proof_and_executes_what_failed_over_1_6(
-    public: PublicNetwork, clients: Clients
-) -> None:
+async def test_ccips_sdk_computes_the_same_1_6_proof(public: PublicNetwork, clients: Clients) -> None:
     world = public.world
     for method, *arguments in (("evm_increaseTime", hex(60)), ("evm_mine",)):  # the SDK trusts both chains' clocks
         rpc(chain_of(clients.devnet, world.deployment.chain(BETA))["rpc"], method, *arguments)
@@ -138,9 +136,7 @@ async def test_ccips_sdk_computes_the_same_proof_and_executes_what_failed_over_1
     assert await world.executed(dispatch)
 
 
-async def test_ccips_sdk_executes_over_2_0_with_the_document_that_waybill_reads(
-    public: PublicNetwork, clients: Clients
-) -> None:
+async def test_ccips_sdk_executes_2_0_with_the_same_document(public: PublicNetwork, clients: Clients) -> None:
     world = public.world
     dispatch = await sent_over_v2(world)
     await public.publish_results(dispatch)

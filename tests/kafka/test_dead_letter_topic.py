@@ -57,7 +57,7 @@ def die(history: History) -> None:
 
 @BOTH
 @pytest.mark.parametrize("keeps_headers", [True, False])
-def test_a_record_that_its_topic_refuses_goes_to_the_dead_letter_topic_and_the_others_arrive(
+def test_rejected_record_goes_to_the_dead_letter_topic(
     broker: Broker, tmp_path: Path, semantics: Semantics, *, keeps_headers: bool
 ) -> None:
     history = new_history(tmp_path, broker.servers, semantics)
@@ -99,9 +99,7 @@ def test_a_record_that_its_topic_refuses_goes_to_the_dead_letter_topic_and_the_o
 
 
 @pytest.mark.parametrize("keeps_headers", [True, False])
-def test_the_message_of_a_dead_delivery_is_in_the_dead_letter_topic_with_key_value_and_headers(
-    broker: Broker, tmp_path: Path, *, keeps_headers: bool
-) -> None:
+def test_dead_message_is_in_the_dead_letter_topic(broker: Broker, tmp_path: Path, *, keeps_headers: bool) -> None:
     history = new_history(tmp_path, broker.servers, Semantics.EXACTLY_ONCE)
     history = with_queue(history, include_original_headers=keeps_headers, include_stack_trace=not keeps_headers)
     die(history)
@@ -123,7 +121,7 @@ def test_the_message_of_a_dead_delivery_is_in_the_dead_letter_topic_with_key_val
     assert broker.compressions(history.settings.dead_letter_queue.topic) == {"none"}
 
 
-def test_brokers_of_the_dead_letter_topic_that_are_away_are_tried_three_times_then_publishing_halts_and_goes_on_by_hand(
+def test_unavailable_dead_letter_topic_halts_publishing(
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bridge.streams.kafka._PATIENCE", 1.0)
@@ -151,7 +149,7 @@ def test_brokers_of_the_dead_letter_topic_that_are_away_are_tried_three_times_th
     assert len(broker.records(history.settings.dead_letter_queue.topic)) == 1
 
 
-def test_without_a_dead_letter_topic_a_refused_record_halts_and_is_not_lost(broker: Broker, tmp_path: Path) -> None:
+def test_rejected_record_without_a_dead_letter_topic_halts(broker: Broker, tmp_path: Path) -> None:
     history = new_history(tmp_path, broker.servers, Semantics.AT_LEAST_ONCE)
     history = with_queue(history, enabled=False)
     broker.make_topic(history.topics[0], max_message_bytes="3000")

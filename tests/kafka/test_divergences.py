@@ -34,9 +34,7 @@ def divergence(kind: str, message_id: bytes | None, evidence: str) -> Divergence
     return DivergenceRecord(kind=kind, message_id=message_id, evidence=evidence, **about)  # type: ignore[arg-type]  # both types
 
 
-def test_a_divergence_is_published_once_though_its_evidence_changes_and_again_when_it_ends(
-    broker: Broker, tmp_path: Path
-) -> None:
+def test_divergence_is_published_at_its_begin_and_end(broker: Broker, tmp_path: Path) -> None:
     history = new_history(tmp_path, broker.servers, Semantics.EXACTLY_ONCE)
     index = Index()
     twice, gap = message().id, "nonce 7 is missing"

@@ -28,9 +28,7 @@ def fails_then_sees_why(made: Publisher) -> None:
     assert not made.publish()
 
 
-def test_a_second_store_with_the_same_transactional_id_fences_the_first_which_halts_and_says_so(
-    broker: Broker, tmp_path: Path
-) -> None:
+def test_shared_transactional_id_fences_the_first_store(broker: Broker, tmp_path: Path) -> None:
     first = new_history(tmp_path, broker.servers, Semantics.EXACTLY_ONCE)
     second = new_history(tmp_path, broker.servers, Semantics.EXACTLY_ONCE)
     second = replace(second, settings=tuned(second.settings, transactional_id=first.settings.transactional_id))
@@ -54,9 +52,7 @@ def test_a_second_store_with_the_same_transactional_id_fences_the_first_which_ha
         assert not store.streams.status().halted
 
 
-def test_another_relayer_of_the_same_store_takes_over_and_the_first_waits_for_its_turn(
-    broker: Broker, tmp_path: Path
-) -> None:
+def test_relayers_of_one_store_publish_in_turn(broker: Broker, tmp_path: Path) -> None:
     history = replace(new_history(tmp_path, broker.servers, Semantics.EXACTLY_ONCE), lease=PATIENCE)
     happen(history, 1, 2)
     expected = recorded(history)

@@ -55,7 +55,7 @@ def check(broker: Broker, *sent: Message) -> None:
 
 
 @pytest.mark.timeout(6 * PATIENCE)
-async def test_a_message_on_real_chains_is_followed_in_kafka_though_the_broker_is_away_and_publishing_halts(
+async def test_message_is_followed_in_kafka_despite_an_outage(
     devnet: Devnet, chains: dict[int, EvmChain], broker: Broker, tmp_path: Path
 ) -> None:
     home = new_home(devnet, tmp_path)

@@ -20,7 +20,7 @@ TWIN_SEEDS = range(40)
 
 
 @pytest.mark.long
-def test_every_action_comes_to_one_end_on_all_chains_whatever_befalls_it() -> None:
+def test_every_action_ends_the_same_on_all_chains() -> None:
     reached: Counter[str] = Counter()
     for seed in SEEDS:
         history = run_in_virtual_time(play(seed, storm=2 * SQUALL_SECONDS, kind=WorldKind.ACTING))

@@ -66,7 +66,7 @@ def seen(url: str, said: str) -> str:
     return page
 
 
-def test_a_forged_execution_is_diverged_in_the_explorer_the_command_and_the_api(terminal: Terminal) -> None:
+def test_forged_execution_is_diverged_in_every_face(terminal: Terminal) -> None:
     assert terminal.type("waybill devnet up").returncode == 0
     deployment = Deployment.model_validate_json((terminal.home / "deployments" / "devnet.json").read_text())
     for command in ("waybill index run", "waybill web", "waybill relayer run"):

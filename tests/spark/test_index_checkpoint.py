@@ -91,9 +91,7 @@ def assert_right(world: World) -> None:
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_a_checkpoint_that_was_deleted_rewound_or_advanced_loses_and_doubles_nothing(
-    spark: SparkSession, told: World, tmp_path: Path, cell: str
-) -> None:
+def test_lost_or_advanced_checkpoint_loses_nothing(spark: SparkSession, told: World, tmp_path: Path, cell: str) -> None:
     world = replace(told, folder=tmp_path / "index")
     shutil.copytree(told.folder, world.folder)
     checkpoint = world.folder / CHECKPOINT

@@ -48,7 +48,7 @@ def stored(world: World, table: Any, schema: Any, spark: SparkSession) -> list[t
     return rows(frame(spark, world, table, schema))
 
 
-def test_once_reads_to_the_heads_and_stops_and_again_changes_nothing(spark: SparkSession, world: World) -> None:
+def test_once_reads_to_the_heads_and_is_idempotent(spark: SparkSession, world: World) -> None:
     sent = world.tell_a_story()
     world.index_once(spark)
     assert world.equals_chains()
@@ -67,9 +67,7 @@ def test_once_reads_to_the_heads_and_stops_and_again_changes_nothing(spark: Spar
     assert world.contents(*tables.metadata.sorted_tables) == before
 
 
-def test_a_stalled_message_gets_one_request_from_the_running_stream_and_none_again_after_a_restart(
-    spark: SparkSession, world: World
-) -> None:
+def test_stalled_message_gets_one_request_across_restarts(spark: SparkSession, world: World) -> None:
     overdue, arrived = world.new_message(), world.new_message()
 
     def requested() -> list[tuple[bytes, int]]:
@@ -94,7 +92,7 @@ def test_a_stalled_message_gets_one_request_from_the_running_stream_and_none_aga
     assert requested() == [(overdue.id, 1), (overdue.id, 2)]
 
 
-def test_the_first_messages_of_a_lane_have_the_time_that_their_kind_is_given(spark: SparkSession, world: World) -> None:
+def test_first_messages_of_a_lane_have_their_kinds_time(spark: SparkSession, world: World) -> None:
     policy = StallPolicy(stall_after=60, max_lag=100_000, by_kind={Kind.STATE_SYNC: 10_000})
     patient, usual = world.new_message(quorum=2, kind=Kind.STATE_SYNC), world.new_message(quorum=2)
     world.send(patient, usual, gmps=0b11)
@@ -108,7 +106,7 @@ def test_the_first_messages_of_a_lane_have_the_time_that_their_kind_is_given(spa
     assert [row[place] for row in requests] == [usual.id]
 
 
-def test_a_request_comes_without_any_new_event_because_a_timer_asks(spark: SparkSession, world: World) -> None:
+def test_request_comes_by_timer_without_a_new_event(spark: SparkSession, world: World) -> None:
     """A lane's ceiling has room again a minute later, and no chain needs a new block for that."""
     world.send(world.new_message(), world.new_message())
     world.beta.let_pass(120)
@@ -120,9 +118,7 @@ def test_a_request_comes_without_any_new_event_because_a_timer_asks(spark: Spark
         world.until(lambda: len(reader.retry_requests()) == 2, "another one")
 
 
-def test_final_history_is_read_in_parallel_into_the_lake_and_the_store_and_lifecycles_are_made_from_it(
-    spark: SparkSession, world: World
-) -> None:
+def test_final_history_is_read_in_parallel(spark: SparkSession, world: World) -> None:
     sent = world.tell_a_story(12)
     for chain in (world.alpha, world.beta):
         chain.mine(100)
@@ -142,9 +138,7 @@ def test_final_history_is_read_in_parallel_into_the_lake_and_the_store_and_lifec
     assert world.contents() == before
 
 
-def test_while_the_stream_runs_final_events_go_to_the_lake_and_what_ended_from_the_store_once_tables_have_it(
-    spark: SparkSession, world: World
-) -> None:
+def test_running_stream_promotes_and_prunes(spark: SparkSession, world: World) -> None:
     sent = world.tell_a_story()
     with world.indexing(spark, lake_interval=0.01, refresh_interval=0.01, keep_ended=0), world.reader() as reader:
         world.until(world.equals_chains, "the index has caught up")
@@ -162,7 +156,7 @@ def test_while_the_stream_runs_final_events_go_to_the_lake_and_what_ended_from_t
     assert set(events["message_id"].drop_null().to_pylist()) == {one.id for one in sent}
 
 
-def test_what_is_final_reaches_the_lake_though_the_chain_stands_still(spark: SparkSession, world: World) -> None:
+def test_final_events_reach_the_lake_of_a_still_chain(spark: SparkSession, world: World) -> None:
     with world.indexing(spark, lake_interval=10):
         world.tell_a_story()
         world.alpha.mine(100)
@@ -172,9 +166,7 @@ def test_what_is_final_reaches_the_lake_though_the_chain_stands_still(spark: Spa
         )
 
 
-def test_a_chain_that_takes_back_final_blocks_is_halted_and_followed_again_after_a_repair(
-    spark: SparkSession, world: World
-) -> None:
+def test_reverted_finality_halts_until_a_repair(spark: SparkSession, world: World) -> None:
     sent = world.new_message()
     world.send(sent)
     world.beta.mine()
@@ -205,7 +197,7 @@ def test_a_chain_that_takes_back_final_blocks_is_halted_and_followed_again_after
         assert reader.divergences() == []
 
 
-def test_another_chain_with_the_same_id_is_refused_once_blocks_are_final(spark: SparkSession, world: World) -> None:
+def test_other_chain_with_the_same_id_is_refused(spark: SparkSession, world: World) -> None:
     world.tell_a_story()
     world.beta.mine(100)
     world.index_once(spark, backfill_blocks=10)
@@ -215,7 +207,7 @@ def test_another_chain_with_the_same_id_is_refused_once_blocks_are_final(spark: 
         world.index_once(spark, backfill_blocks=10)
 
 
-def test_a_wrong_chain_id_behind_a_url_is_refused_before_spark_starts(world: World) -> None:
+def test_wrong_chain_id_is_refused_before_spark_starts(world: World) -> None:
     swapped = network(world.alpha.deployment("alpha"), world.beta.deployment("beta", url=world.alpha.url))
     with pytest.raises(WrongChainError, match=r"serves chain 31337, but the deployment says chain 31338"):
         check_chains(swapped, world.settings())

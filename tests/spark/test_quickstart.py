@@ -158,7 +158,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
     opened.close()
 
 
-def test_a_first_time_reader_sees_the_demo_and_then_a_message_stall_be_explained_retried_and_executed(
+def test_first_time_reader_follows_the_quickstart(
     terminal: Terminal,
 ) -> None:
     demo, *_ = commands(README, "## Try it", "make ")

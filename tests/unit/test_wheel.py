@@ -109,7 +109,7 @@ def test_the_client_brings_neither_spark_nor_a_server(wheel: Path) -> None:
     assert {"pyspark", "duckdb"} <= closure(wheel, "index")
 
 
-def test_the_client_and_its_commands_work_with_what_the_wheel_requires_alone(wheel: Path, tmp_path: Path) -> None:
+def test_client_works_with_the_wheels_requirements(wheel: Path, tmp_path: Path) -> None:
     code = """
 import bridge.evm, bridge.client, bridge.protocol.deployment
 assert bridge.client.__file__.startswith(sys.argv[2]), bridge.client.__file__
@@ -182,7 +182,7 @@ def test_a_command_that_lacks_packages_names_the_extra(wheel: Path, tmp_path: Pa
     assert "Traceback" not in done.stderr
 
 
-def test_a_devnet_from_the_wheel_says_what_is_missing_and_how_to_get_it(wheel: Path, tmp_path: Path) -> None:
+def test_devnet_from_the_wheel_names_what_is_missing(wheel: Path, tmp_path: Path) -> None:
     # npm fetches the GMPs' contracts, and is not there.
     nowhere = {"PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     done = run(wheel, tmp_path, typed(f"devnet up --port {free_ports(2)[0]}"), "devnet", **nowhere)

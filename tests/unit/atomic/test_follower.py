@@ -113,7 +113,7 @@ def follower(asked: Branch, *silent: Branch, at: float = LATE, takes: float = 0)
 
 
 @pytest.mark.parametrize("says", [BranchState.PREPARED, BranchState.REFUSED])
-async def test_a_phase_that_has_arrived_is_not_paid_for_again_while_its_answer_travels(says: BranchState) -> None:
+async def test_arrived_phase_is_not_paid_for_again(says: BranchState) -> None:
     assert await retries_of(replace(SENT, participation=participation(says))) == []
 
 
@@ -124,11 +124,11 @@ async def test_a_phase_that_has_arrived_is_not_paid_for_again_while_its_answer_t
         replace(SENT, problem="gamma does not answer within 5 s"),
     ],
 )
-async def test_a_phase_that_has_not_arrived_is_sent_again_once_even_if_its_chain_is_down(asked: Branch) -> None:
+async def test_missing_phase_is_sent_again_once(asked: Branch) -> None:
     assert await retries_of(asked) == [SENT.prepare_id]
 
 
-async def test_a_record_that_was_asked_for_in_time_is_not_late_because_its_answer_took_long() -> None:
+async def test_slow_answer_does_not_make_a_record_late() -> None:
     """It may say that nothing has arrived, and the message arrive while the answer travels."""
     followed, sent_again = follower(replace(SENT, participation=participation(BranchState.NONE)), at=LATE - 2, takes=5)
     await followed.look(HERE)

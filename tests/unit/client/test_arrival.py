@@ -38,9 +38,7 @@ async def asked(ttl: int, kind: Kind = Kind.PLAIN, finality: FinalityTag | None 
 
 @pytest.mark.parametrize(("finality", "blocks"), [(None, CONFIRMATIONS), ("safe", 4), ("finalized", 8)])
 @in_virtual_time
-async def test_a_ttl_shorter_than_source_finality_and_a_gmps_usual_time_is_refused_naming_both(
-    finality: FinalityTag | None, blocks: int
-) -> None:
+async def test_ttl_below_finality_and_gmp_time_is_refused(finality: FinalityTag | None, blocks: int) -> None:
     least = blocks * BLOCK_TIME + int(USUAL_GMP_SECONDS)
     await asked(least, finality=finality)
     says = f"a TTL of {least - 1} s .* {blocks * BLOCK_TIME} s, and a GMP usually takes 10 s"
@@ -57,9 +55,7 @@ async def test_a_ttl_shorter_than_source_finality_and_a_gmps_usual_time_is_refus
     ],
 )
 @in_virtual_time
-async def test_the_ttl_of_a_kind_is_longer_where_its_source_takes_longer_to_be_final_but_for_heartbeats(
-    confirmations: int, kind: Kind, ttl: int
-) -> None:
+async def test_ttl_of_a_kind_covers_source_finality(confirmations: int, kind: Kind, ttl: int) -> None:
     source = World().deployment.chain(ALPHA).model_copy(update={"confirmations": confirmations, "finality": None})
     request = RouteRequest(destination="beta", recipient="0x", payload=b"", gmps=(Gmp.AXELAR,), ttl=None, kind=kind)
     assert await Client(World().deployment, {ALPHA: mined()})._ttl(source, request) == ttl

@@ -48,7 +48,7 @@ TTLS = json.loads((Path(__file__).parents[2] / "golden" / "ttl.json").read_text(
 
 
 @pytest.mark.parametrize("kind", [kind for kind in Kind if kind < Kind.CANCELLATION], ids=lambda kind: kind.name)
-async def test_without_a_ttl_a_message_lives_as_long_as_its_kind_should(kind: Kind) -> None:
+async def test_message_without_a_ttl_gets_that_of_its_kind(kind: Kind) -> None:
     chains = {ALPHA: RoutingChain(ALPHA), BETA: RoutingChain(BETA)}
     document = {"version": 1, "network": "test", "chains": [deployed(ALPHA, "alpha"), deployed(BETA, "beta")]}
     client = Client(

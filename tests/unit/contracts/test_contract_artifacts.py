@@ -63,13 +63,13 @@ def size_of(contract: str, code: str) -> int:
     return len(bytecode.removeprefix("0x")) // 2
 
 
-def test_the_generated_abis_and_the_storage_snapshot_are_those_of_the_contracts() -> None:
+def test_abis_and_storage_snapshot_are_current() -> None:
     command = [sys.executable, "scripts/generate_abi.py", "--check"]
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_both_halves_of_the_router_find_everything_in_the_same_place() -> None:
+def test_router_halves_share_their_storage_layout() -> None:
     layout = storage_text("Router")
     assert '"name": "_receipts"' in layout
     assert '"kind": "transientStorage"' in layout

@@ -113,7 +113,7 @@ def test_the_quickstarts_imports_resolve_in_another_project(tmp_path: Path, layo
 
 
 @pytest.mark.long
-def test_both_npm_packages_install_in_one_project_and_their_tests_run_there(tmp_path: Path) -> None:
+def test_npm_packages_install_together_and_pass_their_tests(tmp_path: Path) -> None:
     project = tmp_path / "a dapp"
     (project / "test").mkdir(parents=True)
     (project / "package.json").write_text('{"name": "a-dapp", "private": true}')

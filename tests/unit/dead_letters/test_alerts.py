@@ -135,7 +135,7 @@ def governed(tmp_path: Path, sent: Sent, values: dict[bytes, int] | None = None,
     )
 
 
-async def test_governance_is_asked_for_a_new_vote_about_its_failed_execution_and_about_nothing_else(
+async def test_governance_gets_a_vote_request_for_failed_executions(
     tmp_path: Path,
 ) -> None:
     sent = Sent()
@@ -155,7 +155,7 @@ async def test_governance_is_asked_for_a_new_vote_about_its_failed_execution_and
     assert "a new vote is needed" in why
 
 
-async def test_governance_is_told_by_a_message_that_the_log_was_changed(tmp_path: Path) -> None:
+async def test_governance_hears_by_message_of_a_changed_log(tmp_path: Path) -> None:
     sent = Sent()
     service = governed(tmp_path, sent)
     with closing(service.dead_letters) as log:
@@ -170,7 +170,7 @@ async def test_governance_is_told_by_a_message_that_the_log_was_changed(tmp_path
     assert "the log of dead letters was changed" in what
 
 
-async def test_slack_gets_its_format_and_what_strangers_wrote_is_neither_markup_nor_mention(
+async def test_slack_format_escapes_what_strangers_wrote(
     hook: WebhookServer,
 ) -> None:
     review = DeadLetterService()
@@ -183,7 +183,7 @@ async def test_slack_gets_its_format_and_what_strangers_wrote_is_neither_markup_
     assert posted["text"].startswith("WARNING: PLAIN message 0x")
 
 
-async def test_pagerduty_gets_an_event_of_its_api_with_a_key_that_makes_one_thing_one_incident(
+async def test_pagerduty_event_has_one_key_per_incident(
     hook: WebhookServer,
 ) -> None:
     review = DeadLetterService()
@@ -223,7 +223,7 @@ async def test_everybody_is_told_what_was_decided_and_why(hook: WebhookServer) -
         assert (other.posted[1]["severity"], other.posted[1]["details"]) == ("info", decided)
 
 
-async def test_a_channel_that_is_away_is_told_later_and_keeps_no_other_waiting(hook: WebhookServer) -> None:
+async def test_silent_channel_is_told_later_and_delays_no_other(hook: WebhookServer) -> None:
     review = DeadLetterService()
     for nonce in (1, 2):
         await review.die(message(nonce))
@@ -245,7 +245,7 @@ async def test_a_channel_that_is_away_is_told_later_and_keeps_no_other_waiting(h
         assert (len(hook.posted), len(other.posted)) == (3, 3)
 
 
-async def test_alerts_grow_louder_at_the_thresholds_that_governance_set(hook: WebhookServer) -> None:
+async def test_alerts_escalate_at_governances_thresholds(hook: WebhookServer) -> None:
     review = DeadLetterService()
     alerts = Alerts(review.dead_letters, [Webhook(hook.url, timeout=PATIENCE)], Fixed(Thresholds(2, 3)), review.clock)
     for nonce in (1, 2, 3):
@@ -268,9 +268,7 @@ async def test_an_alert_does_not_wait_for_a_chain_that_is_away(hook: WebhookServ
     assert len(hook.posted) == 1
 
 
-async def test_a_running_relayer_tells_of_letters_as_loudly_as_the_contract_of_its_network_says(
-    hook: WebhookServer, tmp_path: Path
-) -> None:
+async def test_relayer_alerts_by_the_contracts_thresholds(hook: WebhookServer, tmp_path: Path) -> None:
     settings = {"alerts": {"webhook": hook.url}, "poll_interval": 0.02}
     service = governed(tmp_path, Sent(), {ALERT_THRESHOLD: 2, CRITICAL_THRESHOLD: 3}, **settings)
     with closing(service.dead_letters):
@@ -286,7 +284,7 @@ async def test_a_running_relayer_tells_of_letters_as_loudly_as_the_contract_of_i
     assert [one["severity"] for one in hook.posted] == ["warning", "error", "critical"]
 
 
-async def test_the_thresholds_are_asked_for_once_a_minute_and_the_last_ones_hold_while_the_chain_is_away(
+async def test_thresholds_are_cached_while_the_chain_is_down(
     hook: WebhookServer,
 ) -> None:
     review, governance = DeadLetterService(), Fixed(Thresholds(1, 100))
@@ -303,7 +301,7 @@ async def test_the_thresholds_are_asked_for_once_a_minute_and_the_last_ones_hold
     assert [one["severity"] for one in hook.posted] == ["error"] * 3
 
 
-async def test_tampering_is_told_on_every_channel_at_once_even_if_one_is_away(hook: WebhookServer) -> None:
+async def test_tampering_is_reported_on_every_channel(hook: WebhookServer) -> None:
     review = DeadLetterService()
     await review.die()
 
@@ -349,7 +347,7 @@ async def test_thresholds_and_operators_are_what_the_contract_says() -> None:
     assert not await parameters.is_operator(OPERATOR.address), "a role that was taken back is gone"
 
 
-async def test_without_a_contract_the_routers_owner_and_guardian_decide() -> None:
+async def test_owner_and_guardian_decide_without_a_contract() -> None:
     parameters = OnChainParameters(cast(Chain, ParameterChain({})), "0x" + "01" * 20, None)
     assert await parameters.is_operator(STRANGER.address)
     assert await parameters.is_operator(SEALER.address)

@@ -38,7 +38,7 @@ def decide(dead_letters: DeadLetterLog, event_id: str, decision: Decision, **cha
     return signed(document, OPERATOR)
 
 
-async def test_a_decision_is_kept_with_all_its_fields_and_its_makers_signature() -> None:
+async def test_decision_keeps_its_fields_and_signature() -> None:
     review = DeadLetterService()
     event_id = await review.die()
     document = decide(review.dead_letters, event_id, Decision.RETRY, newMessageId="0x" + "cd" * 32)
@@ -61,7 +61,7 @@ async def test_a_decision_is_kept_with_all_its_fields_and_its_makers_signature()
     assert verify(review.dead_letters, trusted=trusted).violations == ()
 
 
-async def test_a_decision_of_governance_names_governance_and_the_account_that_signed_for_it() -> None:
+async def test_governance_decision_names_its_signer() -> None:
     review = DeadLetterService()
     first = review.dead_letters.history(await review.die())[0]
     maker = Maker(GOVERNANCE, OPERATOR.address)
@@ -119,7 +119,7 @@ async def test_an_abandoned_letter_is_decided_for_good() -> None:
             record_decision(review.dead_letters, again, SEAL, 0)
 
 
-async def test_nothing_is_decided_by_itself_however_long_a_letter_waits() -> None:
+async def test_waiting_letter_is_never_decided_by_itself() -> None:
     review = DeadLetterService()
     event_id = await review.die()
     for _ in range(40):
@@ -158,7 +158,7 @@ async def test_one_transient_failure_is_isolated_and_worth_another_try() -> None
     assert answers.suggestion == "requeue"
 
 
-async def test_many_letters_of_one_lane_are_systemic_and_concern_governance() -> None:
+async def test_many_letters_of_a_lane_are_systemic() -> None:
     review = DeadLetterService()
     many = [message(nonce) for nonce in range(1, 5)]
     ids = [await review.die(one) for one in many]
@@ -179,9 +179,7 @@ async def test_many_letters_of_one_lane_are_systemic_and_concern_governance() ->
     ],
     ids=["lane", "GMP", "error"],
 )
-async def test_a_lane_a_gmp_or_an_error_in_common_makes_a_failure_systemic(
-    shared: dict[str, Any], counted: str
-) -> None:
+async def test_shared_lane_gmp_or_error_makes_a_failure_systemic(shared: dict[str, Any], counted: str) -> None:
     review, sent = DeadLetterService(), message()
     letter = review.dead_letters.letter(await review.die(sent))
     document = review.dead_letters.records()[0].document
@@ -217,7 +215,7 @@ async def test_the_destinations_word_comes_first(situation: dict[str, bool], sai
         (Kind.STATE_SYNC, "no: "),
     ],
 )
-async def test_governance_is_asked_about_what_it_decided_and_about_regulatory_actions(kind: Kind, why: str) -> None:
+async def test_governance_is_asked_about_its_own_and_regulatory(kind: Kind, why: str) -> None:
     sent = message(kind=kind)
     answers = await failed_for_good(sent)
     assert answers.governance.startswith(why)
@@ -267,7 +265,7 @@ async def test_while_another_gmp_still_tries_nothing_is_suggested() -> None:
     ("error", "thing"),
     [("GmpPaused(gmp=4, until={until})", "layerzero"), ("LanePaused(chain=7, until={until})", "the lane from chain 7")],
 )
-async def test_a_timed_pause_is_no_permanent_failure_and_says_until_when_to_wait(error: str, thing: str) -> None:
+async def test_timed_pause_is_no_permanent_failure(error: str, thing: str) -> None:
     review, sent = DeadLetterService(), message()
     event_id = await review.die(sent)
     until = int(review.clock.now()) + 600

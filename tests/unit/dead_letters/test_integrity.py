@@ -49,7 +49,7 @@ def cut_off(url: str, *changes: str) -> None:
 
 
 @pytest.mark.parametrize("goes_on", [False, True])
-async def test_a_log_whose_last_decision_was_cut_off_is_found_at_the_next_start(tmp_path: Path, goes_on: bool) -> None:
+async def test_truncated_log_is_found_at_the_next_start(tmp_path: Path, goes_on: bool) -> None:
     """Also when the log has grown since: what is noted in the relayer's store never passes a cut."""
     url = f"sqlite:///{tmp_path}/dlq.db"
     trusted = frozenset({SEALER.address})
@@ -94,7 +94,7 @@ def test_record_of_another_log_of_the_same_signer_is_found(tmp_path: Path) -> No
     ]
 
 
-async def test_only_decisions_that_a_contract_confirmed_are_asked_about_again() -> None:
+async def test_only_confirmed_contract_decisions_are_checked_again() -> None:
     review = DeadLetterService()
     event_id, sealer = await review.die(), KeySealer(SEALER)
     review.dead_letters.append(happened(event_id, RecordKind.DECIDED, 1, decisionType=Decision.ABANDON), sealer)
@@ -109,7 +109,7 @@ async def test_only_decisions_that_a_contract_confirmed_are_asked_about_again() 
     assert await denied_decisions(review.dead_letters, {}) == frozenset({last.sequence})
 
 
-async def test_a_head_that_somebody_noted_elsewhere_must_still_be_there() -> None:
+async def test_head_noted_elsewhere_must_still_exist() -> None:
     review = DeadLetterService()
     await review.die()
     trusted, here = frozenset({SEALER.address}), review.dead_letters.records()[0].hash
@@ -151,7 +151,7 @@ async def test_the_office_notes_with_a_death_that_it_has_its_letter() -> None:
 
 
 @in_virtual_time
-async def test_the_relayer_notes_with_a_death_that_no_letter_was_promised() -> None:
+async def test_death_without_a_promised_letter_is_recorded() -> None:
     world, store = World(), memory_store()
     world.start()
     world.down.add(Gmp.HYPERLANE)
@@ -174,9 +174,7 @@ async def test_the_relayer_notes_with_a_death_that_no_letter_was_promised() -> N
         ("DELETE FROM dead_letter_log WHERE sequence = 3", "record 3 is not the one that was verified"),
     ],
 )
-async def test_a_running_relayer_notices_a_change_of_the_log_and_tells_of_it_once(
-    tmp_path: Path, change: str, said: str
-) -> None:
+async def test_running_relayer_reports_a_changed_log_once(tmp_path: Path, change: str, said: str) -> None:
     log_url, told = f"sqlite:///{tmp_path}/dlq.db", list[Notice]()
 
     class Told:

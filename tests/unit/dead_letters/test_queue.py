@@ -69,7 +69,7 @@ async def test_a_letter_holds_the_message_verbatim_and_every_failure() -> None:
     assert review.store.outbox.entries(sent.id)[0].state is OutboxState.DEAD
 
 
-async def test_the_letter_of_an_actions_participant_holds_the_message_that_carries_the_decision_to_it() -> None:
+async def test_participants_letter_holds_the_decision_message() -> None:
     review, sent = DeadLetterService(), message()
     failure = Failure(at=review.clock.now(), kind=FailureKind.REFUSED, code="DIVERGED", message="TOO_FEW_UNITS")
     for is_new in (True, False):
@@ -107,7 +107,7 @@ async def test_the_headers_say_what_failed_and_where_it_came_from() -> None:
     assert "Traceback" not in str(document)
 
 
-async def test_a_letter_that_can_be_written_at_the_third_try_is_written() -> None:
+async def test_letter_written_at_the_third_try_counts() -> None:
     review = DeadLetterService(dead_letters=FailingLog(2))
     event_id = await review.die()
     assert review.clock.slept == [1.0, 1.0]
@@ -118,7 +118,7 @@ async def test_a_letter_that_can_be_written_at_the_third_try_is_written() -> Non
     assert entry.state is OutboxState.DEAD
 
 
-async def test_scenario_6_a_letter_that_cannot_be_written_halts_its_lane_and_the_delivery_is_still_to_be_done() -> None:
+async def test_scenario_6_unwritable_letter_halts_its_lane() -> None:
     log = FailingLog(3)
     review = DeadLetterService(dead_letters=log)
     with structlog.testing.capture_logs() as logs:
@@ -144,7 +144,7 @@ async def requeue(review: DeadLetterService, event_id: str) -> None:
     review.store.outbox.replay(event_id, "by hand", review.clock.now())
 
 
-async def test_a_delivery_that_dies_again_after_a_decision_comes_back_for_review() -> None:
+async def test_second_death_after_a_decision_returns_for_review() -> None:
     review = DeadLetterService()
     event_id = await review.die()
     await requeue(review, event_id)
@@ -157,7 +157,7 @@ async def test_a_delivery_that_dies_again_after_a_decision_comes_back_for_review
     assert kinds == [RecordKind.ENTERED, RecordKind.DECIDED, RecordKind.RETURNED]
 
 
-async def test_a_letter_is_recovered_once_its_delivery_is_final_and_not_before() -> None:
+async def test_letter_is_recovered_only_once_delivery_is_final() -> None:
     review = DeadLetterService()
     event_id = await review.die()
     await requeue(review, event_id)
@@ -178,7 +178,7 @@ async def test_a_letter_is_recovered_once_its_delivery_is_final_and_not_before()
 
 
 @in_virtual_time
-async def test_a_state_change_that_failed_six_times_is_left_to_an_operator() -> None:
+async def test_state_change_after_six_failures_is_left_to_an_operator() -> None:
     world, store = World(), memory_store()
     world.start()
     world.down.add(Gmp.HYPERLANE)
@@ -204,7 +204,7 @@ KINDS = [Kind.STATE_SYNC, Kind.QUERY, Kind.GOVERNANCE_VOTE, Kind.REGULATORY_ACTI
 
 @for_each_case("kind", KINDS)
 @in_virtual_time
-async def test_a_relayer_tries_each_kind_as_often_as_its_row_says_and_leaves_a_letter_or_none(kind: Kind) -> None:
+async def test_kind_is_tried_by_its_row_and_leaves_its_letter(kind: Kind) -> None:
     """What it does follows the row: how many tries, how long each wait, and whether an operator hears of the end."""
     policy, world, store = DEFAULT_POLICIES[kind], World(block_time=30), memory_store()
     world.start()
@@ -234,7 +234,7 @@ async def test_a_relayer_tries_each_kind_as_often_as_its_row_says_and_leaves_a_l
 
 @pytest.mark.parametrize("kind", [Kind.QUERY, Kind.ACK], ids=lambda kind: kind.name)
 @in_virtual_time
-async def test_a_lost_query_or_acknowledgement_is_its_senders_to_send_again_and_no_dead_letter(kind: Kind) -> None:
+async def test_lost_query_or_ack_leaves_no_dead_letter(kind: Kind) -> None:
     world, store = World(), memory_store()
     world.start()
     world.down.add(Gmp.HYPERLANE)
@@ -289,7 +289,7 @@ async def test_a_relayer_buries_what_fails_and_goes_on_with_the_rest() -> None:
 
 
 @in_virtual_time
-async def test_a_relayer_killed_at_any_moment_of_marking_dead_leaves_exactly_one_letter() -> None:
+async def test_kill_while_marking_dead_leaves_one_letter() -> None:
     """The power goes off at each call in turn, from before the letter is written until after the delivery is dead."""
     for draws in range(1, 14):
         store, dead_letters = memory_store(), memory_dead_letters()
@@ -326,7 +326,7 @@ async def _mark_dead_with_power(store: Store, dead_letters: DeadLetterLog, power
 
 
 @in_virtual_time
-async def test_a_relayer_whose_letters_are_away_halts_and_goes_on_when_they_are_back_and_the_lane_is_resumed() -> None:
+async def test_relayer_halts_without_letters_and_continues_on_resume() -> None:
     world, store, dead_letters = World(), memory_store(), FailingLog(3)
     world.start()
     world.down.add(Gmp.HYPERLANE)

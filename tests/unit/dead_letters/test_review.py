@@ -183,7 +183,7 @@ def said(record: LogRecord, name: str) -> str:
     return str(record.document[name])
 
 
-async def test_a_retry_is_a_new_message_of_the_sender_that_names_the_old_one_and_is_made_once() -> None:
+async def test_re_issue_is_one_new_message_naming_the_old() -> None:
     dead_letter_queue = Office()
     event_id = await dead_letter_queue.letter()
     for other in (STRANGER, OPERATOR):
@@ -207,7 +207,7 @@ async def test_a_retry_is_a_new_message_of_the_sender_that_names_the_old_one_and
     assert dead_letter_queue.chains[ALPHA].sent == [new]
 
 
-async def test_a_re_issue_keeps_what_the_message_asked_for_and_takes_other_gmps_first_or_those_that_are_named() -> None:
+async def test_re_issue_keeps_the_request_and_prefers_other_gmps() -> None:
     dead_letter_queue = Office(wormhole={"chainId": 10_001, "core": CONTRACTS["mailbox"]})
     review, chain, sender = dead_letter_queue.review, dead_letter_queue.chains[ALPHA], to_bytes32(SENDER.address)
     asked: dict[str, Any] = {"sender": sender, "kind": Kind.STATE_SYNC, "ttl": 600, "gas_limit": 77_000}
@@ -223,7 +223,7 @@ async def test_a_re_issue_keeps_what_the_message_asked_for_and_takes_other_gmps_
     assert chain.gmps == [[Gmp.WORMHOLE, Gmp.HYPERLANE], [Gmp.WORMHOLE], [Gmp.HYPERLANE]]
 
 
-async def test_a_contract_re_issues_its_message_by_a_call_of_its_own_and_the_operator_records_it() -> None:
+async def test_contract_re_issues_by_its_own_call() -> None:
     dead_letter_queue = Office()
     event_id = await dead_letter_queue.letter()
     review, chain = dead_letter_queue.review, dead_letter_queue.chains[ALPHA]
@@ -240,7 +240,7 @@ async def test_a_contract_re_issues_its_message_by_a_call_of_its_own_and_the_ope
     assert dead_letter_queue.status() is LetterStatus.RETRY_QUEUED
 
 
-async def test_a_re_issue_of_a_re_issue_names_the_first_message_as_the_recipients_guard_expects() -> None:
+async def test_second_re_issue_names_the_first_message() -> None:
     dead_letter_queue = Office()
     await dead_letter_queue.review.decide(await dead_letter_queue.letter(), Decision.RETRY, "because", sender=SENDER)
     (second,) = dead_letter_queue.chains[ALPHA].sent
@@ -252,7 +252,7 @@ async def test_a_re_issue_of_a_re_issue_names_the_first_message_as_the_recipient
         assert said(record, "newMessageId") == f"0x{third.id.hex()}" != f"0x{second.id.hex()}"
 
 
-async def test_what_was_re_issued_is_not_delivered_again_beside_its_replacement() -> None:
+async def test_re_issued_message_is_not_delivered_beside_its_successor() -> None:
     dead_letter_queue = Office()
     review, service = dead_letter_queue.review, dead_letter_queue.dead_letter_service
     service.observe(dead_letter_queue.original, gmps=(Gmp.HYPERLANE, Gmp.WORMHOLE))
@@ -275,7 +275,7 @@ async def test_what_was_re_issued_is_not_delivered_again_beside_its_replacement(
     await review.decide(ids[1], Decision.ABANDON, "the new one arrived")
 
 
-async def test_a_letter_whose_message_can_not_be_read_is_abandoned_or_escalated_all_the_same() -> None:
+async def test_unreadable_letter_can_be_abandoned_or_escalated() -> None:
     dead_letter_queue = Office()
     service, review = dead_letter_queue.dead_letter_service, dead_letter_queue.review
     service.observe(dead_letter_queue.original)
@@ -294,7 +294,7 @@ async def test_a_letter_whose_message_can_not_be_read_is_abandoned_or_escalated_
     assert dead_letter_queue.status() is LetterStatus.ABANDONED
 
 
-async def test_a_cancellation_of_a_message_is_not_taken_for_its_re_issue() -> None:
+async def test_cancellation_is_not_taken_for_a_re_issue() -> None:
     dead_letter_queue = Office()
     sent = dead_letter_queue.chains[ALPHA].sent
     cancellation = cancellation_of(dead_letter_queue.original)
@@ -306,7 +306,7 @@ async def test_a_cancellation_of_a_message_is_not_taken_for_its_re_issue() -> No
     assert said(record, "newMessageId") == f"0x{sent[1].id.hex()}"
 
 
-async def test_a_strangers_message_that_names_the_dead_one_is_not_taken_for_its_re_issue() -> None:
+async def test_strangers_message_is_not_taken_for_a_re_issue() -> None:
     dead_letter_queue = Office()
     sent, original = dead_letter_queue.chains[ALPHA].sent, dead_letter_queue.original
     sent.append(replace(original, nonce=99, sender=to_bytes32(STRANGER.address), replaces=original.id))
@@ -336,7 +336,7 @@ async def test_abandoning_tells_a_sender_that_can_be_told(is_contract: bool) -> 
     assert said(record, "senderNotice") == f"0x{notice.id.hex()}"
 
 
-async def test_escalating_sends_governance_a_proposal_and_leaves_the_letter_open() -> None:
+async def test_escalation_sends_a_proposal_and_stays_open() -> None:
     dead_letter_queue = Office()
     record = await dead_letter_queue.review.decide(
         await dead_letter_queue.letter(), Decision.GOVERNANCE_ESCALATION, "every message dies"
@@ -347,7 +347,7 @@ async def test_escalating_sends_governance_a_proposal_and_leaves_the_letter_open
     assert dead_letter_queue.status() is LetterStatus.PENDING_REVIEW
 
 
-async def test_requeueing_opens_the_same_delivery_again_and_may_be_repeated() -> None:
+async def test_requeue_reopens_the_delivery_and_may_repeat() -> None:
     dead_letter_queue = Office()
     event_id = await dead_letter_queue.letter()
     for _ in range(2):
@@ -362,9 +362,7 @@ async def test_requeueing_opens_the_same_delivery_again_and_may_be_repeated() ->
 @pytest.mark.parametrize(
     ("operator", "why"), [(STRANGER, "is no operator on chain"), (None, "needs the operator's key")]
 )
-async def test_nobody_but_an_operator_decides_and_nothing_is_sent_before_that_is_sure(
-    operator: object, why: str
-) -> None:
+async def test_only_an_operator_decides_before_anything_is_sent(operator: object, why: str) -> None:
     dead_letter_queue = Office(operator)
     event_id = await dead_letter_queue.letter()
     for decision in Decision:
@@ -375,7 +373,7 @@ async def test_nobody_but_an_operator_decides_and_nothing_is_sent_before_that_is
     assert (await dead_letter_queue.review.open(event_id)).analysis.permanent.startswith("transient")
 
 
-async def test_who_has_lost_the_role_records_no_decision_that_was_drafted_before() -> None:
+async def test_former_operator_can_not_record_a_draft() -> None:
     dead_letter_queue = Office()
     event_id, review = await dead_letter_queue.letter(), dead_letter_queue.review
     drafted = await review.draft(event_id, Decision.ABANDON, "because", OPERATOR.address)
@@ -398,7 +396,7 @@ async def test_nobody_but_the_owner_decides_as_governance() -> None:
     assert dead_letter_queue.status() is LetterStatus.PENDING_REVIEW
 
 
-async def test_an_opened_letter_is_judged_among_those_around_it_and_by_what_its_destination_says() -> None:
+async def test_opened_letter_is_analysed_with_its_neighbours() -> None:
     dead_letter_queue = Office()
     dead_letter_queue.original = replace(dead_letter_queue.original, ttl=600)
     event_id = await dead_letter_queue.letter()
@@ -415,7 +413,7 @@ async def test_an_opened_letter_is_judged_among_those_around_it_and_by_what_its_
     assert (await review.open(event_id)).analysis.would_succeed.startswith("not needed: the message was executed")
 
 
-async def test_about_a_message_whose_retry_budget_is_spent_an_operator_can_decide_like_about_any_other() -> None:
+async def test_spent_retry_budget_can_be_decided_like_any_letter() -> None:
     dead_letter_queue = Office()
     dead_letter_service = dead_letter_queue.dead_letter_service
     store = dead_letter_service.store

@@ -46,7 +46,7 @@ def test_a_plan_that_names_no_floor_asks_for_two_gmps(tmp_path: Path) -> None:
     assert read(tmp_path, json.dumps(changed)).floor == 2
 
 
-def test_numbers_of_all_the_bits_that_a_gmp_gives_them_are_taken_and_kept(tmp_path: Path) -> None:
+def test_plan_keeps_gmp_numbers_of_full_width(tmp_path: Path) -> None:
     changed: Any = document()
     changed["chains"][1]["gmps"] = {"layerzero": {"eid": 2**32 - 1, "endpoint": ADDRESS}, "ccip": CCIP}
     gmps = read(tmp_path, read(tmp_path, json.dumps(changed)).to_json()).chains[1].gmps

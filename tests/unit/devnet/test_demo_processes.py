@@ -11,9 +11,7 @@ import pytest
 from bridge.devnet.demo.processes import Service
 
 
-def test_a_service_ends_also_when_ctrl_c_comes_while_it_is_stopped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_service_ends_despite_ctrl_c_while_stopping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     service = Service(["--version"], tmp_path / "log")
     # in its place, one that does not listen
     service._process.wait()

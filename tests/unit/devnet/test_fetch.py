@@ -91,7 +91,7 @@ def test_each_layout_gives_abi_bytecode_and_source(package: Package, tmp_path: P
     }
 
 
-def test_tarball_that_is_not_the_pinned_one_is_refused_and_changes_nothing(package: Package, tmp_path: Path) -> None:
+def test_unpinned_tarball_is_refused(package: Package, tmp_path: Path) -> None:
     target = tmp_path / "gmp"
     fetch([package], target)
     other = replace(package, integrity="sha512-AAAA", contracts=["Mailbox"])
@@ -134,7 +134,7 @@ def test_set_up_unpacked_every_pinned_contract() -> None:
             assert len(bytes.fromhex(str(artifact["bytecode"])[2:])) > 100
 
 
-def test_an_installed_package_fetches_once_and_again_when_the_pins_change(
+def test_package_fetches_once_per_change_of_pins(
     package: Package, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pins, said = tmp_path / "pins.toml", list[str]()

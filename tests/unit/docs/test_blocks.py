@@ -71,7 +71,7 @@ def stands_in(wanted: list[str], code: list[str]) -> bool:
     return any(code[start : start + len(wanted)] == wanted for start in range(len(code) - len(wanted) + 1))
 
 
-def test_solidity_and_python_of_the_documentation_stand_in_code_that_a_test_runs() -> None:
+def test_documented_code_stands_in_tested_code() -> None:
     played = [lines_of((ROOT / path).read_text()) for path in PLAYED]
     shown = [
         (page, content)
@@ -94,7 +94,7 @@ def test_no_block_is_of_a_language_that_nothing_runs() -> None:
         assert page in {found for found, _ in blocks(language)}, f"{page} has no {language} any more"
 
 
-def test_lines_without_a_language_are_commands_targets_or_requests_that_exist() -> None:
+def test_unlabelled_lines_are_existing_commands() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     api = re.sub(r"\{\w+\}", "*", http_api())
     for page, content in blocks(""):

@@ -30,9 +30,7 @@ async def balances(server: RpcServer, count: int, **policy: Any) -> tuple[list[i
 
 
 @pytest.mark.parametrize(("count", "batch", "exchanges"), [(1, 50, 1), (40, 50, 1), (40, 15, 3), (5, 1, 5)])
-async def test_requests_made_at_the_same_moment_travel_together_and_each_gets_its_own_answer(
-    count: int, batch: int, exchanges: int
-) -> None:
+async def test_concurrent_requests_share_a_batch(count: int, batch: int, exchanges: int) -> None:
     server = await RpcServer(balance).start()
     try:
         assert await balances(server, count, batch=batch) == (list(range(count)), exchanges)
@@ -85,7 +83,7 @@ class _Picky(RpcServer):
     [400, 413, lambda _: {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "batches not supported"}}],
     ids=["400", "413", "an error for all"],
 )
-async def test_a_server_that_refuses_batches_gets_single_requests_from_then_on(refusal: Any) -> None:
+async def test_server_that_refuses_batches_gets_single_requests(refusal: Any) -> None:
     server = await _Picky(balance, refusal).start()
     try:
         async with await EvmChain.connect(CHAIN, [server.url]) as chain:
@@ -109,7 +107,7 @@ async def test_a_server_that_refuses_batches_gets_single_requests_from_then_on(r
     ],
     ids=["503", "answers missing", "rate limit", "no objects", "text"],
 )
-async def test_what_a_broken_batch_did_not_answer_is_asked_again_in_a_batch(refusal: Any) -> None:
+async def test_unanswered_part_of_a_batch_is_asked_again(refusal: Any) -> None:
     server = await _Picky(balance, refusal, times=1).start()
     try:
         found, exchanges = await balances(server, 6)

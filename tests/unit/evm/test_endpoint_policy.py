@@ -61,7 +61,7 @@ LOG = {
 }
 
 
-async def test_one_lying_endpoint_of_three_is_outvoted_on_blocks_and_logs(serve: Serve) -> None:
+async def test_lying_endpoint_is_outvoted_on_blocks_and_logs(serve: Serve) -> None:
     forged = {**LOG, "data": "0x66"}
     liar, *honest = [
         await serve(chain_up_to(9, 2, [LOG, forged])),
@@ -75,7 +75,7 @@ async def test_one_lying_endpoint_of_three_is_outvoted_on_blocks_and_logs(serve:
         assert [log.data for log in await chain.logs(5, 5, [ADDRESS], [TOPIC])] == [b""]
 
 
-async def test_one_lying_endpoint_of_three_makes_no_delivery_received_and_can_not_spoil_the_answer_with_an_error(
+async def test_lying_endpoint_can_not_fake_a_delivery_or_spoil_it(
     serve: Serve,
 ) -> None:
     liar, *honest = [await serve(chain_up_to(9, branch)) for branch in (2, 1, 1)]
@@ -141,7 +141,7 @@ TAKEN = "0x" + "01" * 32
 
 
 @pytest.mark.parametrize("text", ["invalid sender", "insufficient funds", "nonce too low"])
-async def test_a_transaction_that_one_endpoint_of_three_refuses_is_taken(serve: Serve, text: str) -> None:
+async def test_transaction_refused_by_one_of_three_is_accepted(serve: Serve, text: str) -> None:
     refusal = error(-32000, text)
     servers = [await serve(answering({"eth_sendRawTransaction": one})) for one in (refusal, TAKEN, TAKEN)]
     async with await EvmChain.connect(ALPHA, [one.url for one in servers], agreement=2) as chain:
@@ -150,9 +150,7 @@ async def test_a_transaction_that_one_endpoint_of_three_refuses_is_taken(serve: 
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-async def test_endpoints_of_one_node_have_taken_a_transaction_that_only_the_first_takes(
-    serve: Serve, *, is_known: bool
-) -> None:
+async def test_transaction_known_to_one_node_counts_for_its_endpoints(serve: Serve, *, is_known: bool) -> None:
     known = {"eth_getTransactionByHash": {"hash": TAKEN} if is_known else None}
     first = await serve(answering({"eth_sendRawTransaction": TAKEN} | known))
     second = await serve(answering({"eth_sendRawTransaction": error(-32000, "already known")} | known))
@@ -164,7 +162,7 @@ async def test_endpoints_of_one_node_have_taken_a_transaction_that_only_the_firs
                 await chain.broadcast(b"\x02raw")
 
 
-async def test_a_transaction_is_refused_once_enough_endpoints_refuse_it_for_the_same_reason(serve: Serve) -> None:
+async def test_transaction_is_refused_by_enough_equal_refusals(serve: Serve) -> None:
     refusals = [error(-32000, "invalid sender"), TAKEN, error(-32000, "invalid sender: of another chain")]
     urls = [(await serve(answering({"eth_sendRawTransaction": one}))).url for one in refusals]
     async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:
@@ -172,7 +170,7 @@ async def test_a_transaction_is_refused_once_enough_endpoints_refuse_it_for_the_
             await chain.broadcast(b"\x02raw")
 
 
-async def test_an_error_of_one_endpoint_is_no_answer_where_the_others_do_not_agree(serve: Serve) -> None:
+async def test_single_error_is_no_answer_without_agreement(serve: Serve) -> None:
     answers = [error(3, "execution reverted", "0xdead"), "0x01", "0x02"]
     urls = [(await serve(answering({"eth_call": one}))).url for one in answers]
     async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:
@@ -180,7 +178,7 @@ async def test_an_error_of_one_endpoint_is_no_answer_where_the_others_do_not_agr
             await chain.call(Call(to=ADDRESS, data=b""))
 
 
-async def test_too_few_answers_are_reported_with_the_chain_and_the_endpoints_that_gave_none(serve: Serve) -> None:
+async def test_too_few_answers_name_the_silent_endpoints(serve: Serve) -> None:
     sound, down, gone = await serve(chain_up_to(9)), await serve(chain_up_to(9)), await serve(chain_up_to(9))
     urls, origin = [one.url for one in (sound, down, gone)], "rpcUrls of chain 'alpha'"
     async with await EvmChain.connect(ALPHA, urls, agreement=2, origin=origin) as chain:
@@ -193,7 +191,7 @@ async def test_too_few_answers_are_reported_with_the_chain_and_the_endpoints_tha
             assert str(failed.value).endswith(f"see {origin}")
 
 
-async def test_endpoints_agree_on_what_calls_do_though_their_newest_blocks_differ(serve: Serve) -> None:
+async def test_endpoints_agree_on_calls_at_different_heads(serve: Serve) -> None:
     def simulating(number: int) -> Behaviour:
         calls = [{"gasUsed": "0x5208", "status": "0x1", "returnData": "0x"}]
         return answering({"eth_simulateV1": [{"number": hex(number), "calls": calls}]})
@@ -204,7 +202,7 @@ async def test_endpoints_agree_on_what_calls_do_though_their_newest_blocks_diffe
     assert (found.gas, found.succeeded) == (21_000, True)
 
 
-async def test_who_is_slow_is_not_waited_for_once_enough_endpoints_agree(serve: Serve) -> None:
+async def test_slow_endpoint_is_not_awaited_after_agreement(serve: Serve) -> None:
     tardy = await serve(slow(chain_up_to(9), LONG))
     urls = [tardy.url, *[(await serve(chain_up_to(9))).url for _ in range(2)]]
     endpoints = Endpoints(ALPHA, urls, EndpointPolicy(agreement=2, request_seconds=LONG))
@@ -225,9 +223,7 @@ def finalized_at(height: int) -> Behaviour:
 
 
 @pytest.mark.parametrize(("agreement", "height"), [(1, 90), (2, 64), (3, 32)])
-async def test_final_is_what_as_many_endpoints_call_so_as_have_to_agree(
-    serve: Serve, agreement: int, height: int
-) -> None:
+async def test_finality_requires_agreement(serve: Serve, agreement: int, height: int) -> None:
     urls = [(await serve(finalized_at(number))).url for number in (90, 32, 64)]
     async with await EvmChain.connect(ALPHA, urls, agreement=agreement) as chain:
         assert await chain.height_of("finalized") == height
@@ -241,7 +237,7 @@ async def test_a_young_chain_has_no_final_block_yet(serve: Serve, agreement: int
             await chain.height_of("finalized")
 
 
-async def test_without_a_majority_for_a_block_it_is_not_called_missing_either(serve: Serve) -> None:
+async def test_block_is_not_missing_without_a_majority(serve: Serve) -> None:
     urls = [(await serve(chain_up_to(9))).url, (await serve(chain_up_to(3))).url]
     async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:
         with pytest.raises(TransientError, match="must agree"):
@@ -288,9 +284,7 @@ HALF_ANSWERS: dict[str, tuple[Callable[[EvmChain], Awaitable[Any]], Any, list[An
 
 
 @pytest.mark.parametrize("asked", HALF_ANSWERS)
-async def test_an_answer_that_can_not_be_decoded_puts_its_endpoint_aside_and_another_one_is_asked(
-    serve: Serve, asked: str
-) -> None:
+async def test_undecodable_answer_rests_its_endpoint(serve: Serve, asked: str) -> None:
     ask, truth, half_answers = HALF_ANSWERS[asked]
     for half in half_answers:
         liar, honest = await serve(lambda *_, half=half: half), await serve(lambda *_: truth)
@@ -302,7 +296,7 @@ async def test_an_answer_that_can_not_be_decoded_puts_its_endpoint_aside_and_ano
                 await ask(chain)
 
 
-async def test_where_endpoints_must_agree_an_answer_that_can_not_be_decoded_has_no_vote(serve: Serve) -> None:
+async def test_undecodable_answer_has_no_vote(serve: Serve) -> None:
     blank, truth = (lambda *_: {"result": "0x"}), (lambda *_: {"result": f"0x{1:064x}"})
     urls = [(await serve(behaviour)).url for behaviour in (blank, truth, blank, truth)]
     async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:

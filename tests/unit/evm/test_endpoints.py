@@ -39,7 +39,7 @@ def closed_port() -> str:
         return f"http://127.0.0.1:{probe.getsockname()[1]}"
 
 
-async def test_a_wrong_chain_behind_any_url_is_refused_and_the_text_names_url_and_both_ids(serve: Serve) -> None:
+async def test_wrong_chain_error_names_url_and_both_ids(serve: Serve) -> None:
     right, wrong = await serve(balance), await serve(balance, chain_id=1)
     with pytest.raises(WrongChainError) as refused:
         await EvmChain.connect(ALPHA, [right.url, wrong.url])
@@ -62,7 +62,7 @@ async def test_an_unreachable_chain_is_named_with_its_urls() -> None:
     assert all(url in str(refused.value) for url in urls)
 
 
-async def test_a_chain_that_was_down_at_first_is_asked_nothing_before_its_id_is_known(serve: Serve) -> None:
+async def test_chain_down_at_start_must_report_its_id_first(serve: Serve) -> None:
     down = await serve(balance)
     await down.stop()
     async with await EvmChain.connect(ALPHA, [down.url], may_be_down=True, try_seconds=0.1) as chain:
@@ -82,7 +82,7 @@ async def test_a_chain_that_was_down_at_first_is_asked_nothing_before_its_id_is_
             await right.stop()
 
 
-async def test_an_outage_is_reported_once_by_a_process_that_asks_in_several_places(serve: Serve) -> None:
+async def test_outage_is_reported_once_per_process(serve: Serve) -> None:
     down, sound = await serve(balance), await serve(balance)
     await down.stop()
 
@@ -116,7 +116,7 @@ FAILURES: dict[str, Behaviour] = {
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-async def test_the_next_endpoint_is_asked_when_one_gives_no_usable_answer(serve: Serve, failure: str) -> None:
+async def test_next_endpoint_is_asked_after_a_useless_answer(serve: Serve, failure: str) -> None:
     broken, sound = await serve(FAILURES[failure]), await serve(balance)
     async with await EvmChain.connect(ALPHA, [broken.url, sound.url]) as chain:
         assert await chain.balance(ADDRESS) == 42
@@ -124,9 +124,7 @@ async def test_the_next_endpoint_is_asked_when_one_gives_no_usable_answer(serve:
 
 
 @pytest.mark.parametrize("failure", [*FAILURES, "down"])
-async def test_without_another_endpoint_the_error_is_to_be_retried_and_says_which_url(
-    serve: Serve, failure: str
-) -> None:
+async def test_error_of_the_only_endpoint_is_transient_and_names_it(serve: Serve, failure: str) -> None:
     broken = await serve(FAILURES.get(failure, balance))
     async with await EvmChain.connect(ALPHA, [broken.url], try_seconds=0.3) as chain:
         if failure == "down":
@@ -137,7 +135,7 @@ async def test_without_another_endpoint_the_error_is_to_be_retried_and_says_whic
     assert (found.kind, found.disposition) == (FailureKind.UNANSWERED, Disposition.RETRY)
 
 
-async def test_a_hanging_endpoint_is_given_up_in_time_and_asked_last_afterwards(serve: Serve) -> None:
+async def test_hanging_endpoint_is_given_up_and_asked_last(serve: Serve) -> None:
     async def hang(*_: object) -> Answer:
         await asyncio.sleep(3_600)
         return {"result": "0x0"}
@@ -191,9 +189,7 @@ async def test_logs_come_in_order_each_once_and_without_removed_ones(serve: Serv
     ],
     ids=lambda changes: next(iter(changes)),
 )
-async def test_a_log_that_was_not_asked_for_or_can_not_be_read_makes_the_answer_unusable(
-    serve: Serve, changes: dict[str, Any]
-) -> None:
+async def test_unrequested_or_unreadable_log_voids_the_answer(serve: Serve, changes: dict[str, Any]) -> None:
     server = await serve(lambda *_: {"result": [log(3, 0), log(4, 0, **changes)]})
     async with await EvmChain.connect(ALPHA, [server.url]) as chain:
         with pytest.raises(TransientError):
@@ -210,7 +206,7 @@ async def test_a_log_that_was_not_asked_for_or_can_not_be_read_makes_the_answer_
         (error(-31999, "the moon is full"), TransientError),
     ],
 )
-async def test_a_refused_transaction_is_terminal_only_if_the_chain_will_never_take_it(
+async def test_refused_transaction_is_terminal_only_if_never_valid(
     serve: Serve, answer: Answer, expected: type[Exception]
 ) -> None:
     server = await serve(lambda method, _: answer if method == "eth_sendRawTransaction" else {"result": None})
@@ -240,7 +236,7 @@ async def test_a_lost_answer_to_a_broadcast_is_sent_again_and_no_error(serve: Se
     assert server.asked("eth_sendRawTransaction") == 2
 
 
-async def test_a_revert_carries_what_the_contract_returned_and_is_not_tried_again(serve: Serve) -> None:
+async def test_revert_keeps_its_data_and_is_not_repeated(serve: Serve) -> None:
     server = await serve(lambda *_: error(3, "execution reverted", "0xdeadbeef"))
     async with await EvmChain.connect(ALPHA, [server.url]) as chain:
         with pytest.raises(CallRevertedError) as refused:
@@ -269,7 +265,7 @@ async def test_fees_outlast_a_rising_base_fee_and_always_offer_a_tip(serve: Serv
     assert (limited.max_fee, limited.priority_fee) == (150, 1)
 
 
-async def test_a_closed_chain_opens_no_connection_behind_its_owners_back(serve: Serve) -> None:
+async def test_closed_chain_opens_no_connection(serve: Serve) -> None:
     server = await serve(balance)
     chain = await EvmChain.connect(ALPHA, [server.url])
     await chain.close()

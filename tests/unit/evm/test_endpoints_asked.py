@@ -82,7 +82,7 @@ class Transport:
         return asyncio.run(self.pool.request(request, **options))
 
 
-def test_the_first_is_asked_while_it_answers_and_again_once_it_has_rested() -> None:
+def test_first_endpoint_is_preferred_after_its_rest() -> None:
     transport = Transport(first=failing(TransientRpcError("down")), second=sound)
     assert transport.result() == "0x2a"
     transport.nodes[FIRST] = sound
@@ -123,7 +123,7 @@ def test_what_an_error_means_for_the_endpoint_that_gave_it(error: RpcError, rest
     assert bool(transport.asked[SECOND]) is asks_second
 
 
-def test_a_tag_that_a_node_does_not_know_is_no_fault_and_another_may_know_it() -> None:
+def test_unknown_tag_is_no_fault_of_the_node() -> None:
     unknown = failing(error_of({"code": -32602, "message": "invalid argument 0"}, FINALIZED, "here"))
     transport = Transport(first=unknown, second=sound)
     assert transport.result(FINALIZED)["hash"] == "0x" + OURS.hex()
@@ -133,7 +133,7 @@ def test_a_tag_that_a_node_does_not_know_is_no_fault_and_another_may_know_it() -
     assert all(state.is_up for state in transport.pool.states)
 
 
-def test_an_endpoint_that_says_when_to_come_back_is_not_asked_before() -> None:
+def test_retry_after_is_respected() -> None:
     transport = Transport(first=failing(RateLimitedError("slowly", 12.0)), second=sound)
     for _ in range(3):
         assert transport.result() == "0x2a"
@@ -146,14 +146,14 @@ def test_an_endpoint_that_says_when_to_come_back_is_not_asked_before() -> None:
 
 
 @pytest.mark.parametrize(("rest_seconds", "waits"), [(20.0, [12.0]), (5.0, [])])
-def test_a_request_waits_for_an_endpoint_as_long_as_the_policy_says(rest_seconds: float, waits: list[float]) -> None:
+def test_request_waits_as_long_as_the_policy_allows(rest_seconds: float, waits: list[float]) -> None:
     transport = Transport(EndpointPolicy(rest_seconds=rest_seconds), first=failing(RateLimitedError("slowly", 12.0)))
     with pytest.raises(RateLimitedError, match="no RPC endpoint of chain 5 answers"):
         transport.result()
     assert transport.waits == waits
 
 
-def test_a_request_is_tried_again_with_growing_pauses_until_its_time_is_over() -> None:
+def test_request_is_repeated_with_growing_pauses() -> None:
     transport = Transport(EndpointPolicy(try_seconds=3.0), first=failing(TransientRpcError("down")))
     with pytest.raises(TransientRpcError):
         transport.result()
@@ -193,7 +193,7 @@ def test_another_endpoint_must_have_the_block_that_we_have(theirs: bytes | None,
 
 
 @pytest.mark.parametrize("final", [None, KnownBlock(9, OURS), KnownBlock(7, OURS)])
-def test_another_branch_is_followed_after_a_while_unless_a_final_block_differs(final: KnownBlock | None) -> None:
+def test_other_branch_is_followed_unless_finality_differs(final: KnownBlock | None) -> None:
     policy = EndpointPolicy(try_seconds=0.0, branch_seconds=30.0)
     transport = Transport(policy, first=sound, second=lambda one: sound(one, block=OTHERS))
     transport.result()
@@ -210,7 +210,7 @@ def test_another_branch_is_followed_after_a_while_unless_a_final_block_differs(f
             transport.result()
 
 
-def test_while_an_endpoint_of_our_branch_answers_no_time_counts_for_another() -> None:
+def test_answering_own_branch_resets_the_failover_clock() -> None:
     policy = EndpointPolicy(try_seconds=0.0, branch_seconds=30.0)
     transport = Transport(policy, first=sound, second=lambda one: sound(one, block=OTHERS))
     transport.pool.remember(KnownBlock(9, OURS))
@@ -245,7 +245,7 @@ def test_a_liar_with_another_chains_id_is_asked_for_nothing_else() -> None:
     assert transport.asked[FIRST] == ["eth_chainId"]
 
 
-def test_answers_that_say_the_same_are_counted_together_and_refusals_by_what_they_mean() -> None:
+def test_equal_answers_are_counted_and_refusals_by_meaning() -> None:
     refusals = [error_of({"code": 3, "message": text, "data": "0xab"}, BALANCE, "here") for text in ("one", "another")]
     votes = votes_of(["0x1", *refusals, "0x1", "0x1", "0x2"], str)
     assert votes == [["0x1"] * 3, refusals, ["0x2"]]

@@ -129,7 +129,7 @@ DEPLOYED = ChainDeployment(
 )
 
 
-async def test_what_a_chain_created_is_read_in_order_and_a_lie_about_it_left_out() -> None:
+async def test_created_messages_are_read_in_order_without_lies() -> None:
     first, second = message(1), message(2)
     chain = Creating(
         created(first, MessageUnfunded),

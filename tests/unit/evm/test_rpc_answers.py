@@ -69,7 +69,7 @@ def test_what_a_client_says_is_the_error_that_its_meaning_is(said: dict[str, Any
         ("limit exceeded", None),
     ],
 )
-def test_how_many_blocks_would_be_answered_is_taken_from_the_words(message: str, hint: int | None) -> None:
+def test_block_limit_is_read_from_the_error_text(message: str, hint: int | None) -> None:
     error = error_of({"code": -32005, "message": message}, LOGS, "here")
     assert isinstance(error, RangeTooLargeError)
     assert error.hint == hint
@@ -113,7 +113,7 @@ def test_the_corpus_holds_every_client_and_every_meaning() -> None:
 
 
 @for_each_case("reason", ["nonce too low", "insufficient funds", "already known", "rate limit", "block range"])
-def test_what_a_contract_writes_into_its_reason_does_not_change_that_it_reverted(reason: str) -> None:
+def test_revert_reason_can_not_hide_the_revert(reason: str) -> None:
     assert refusal(3, reason).meaning is Meaning.REVERTED
     assert refusal(-32000, f"execution reverted: {reason}").meaning is Meaning.REVERTED
 

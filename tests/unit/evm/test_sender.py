@@ -124,7 +124,7 @@ async def test_a_transaction_that_the_pool_dropped_is_sent_again() -> None:
 
 
 @in_virtual_time
-async def test_a_transaction_too_cheap_for_the_chain_is_replaced_by_one_that_is_not() -> None:
+async def test_underpriced_transaction_is_replaced() -> None:
     account = Account()
     sender = account.sender()
     async with account.looked_after(sender):
@@ -167,7 +167,7 @@ async def test_no_replacement_offers_more_than_the_limit() -> None:
 
 
 @in_virtual_time
-async def test_while_the_chain_wants_more_than_the_limit_no_nonce_is_reserved_and_nothing_signed() -> None:
+async def test_fees_above_the_limit_reserve_no_nonce() -> None:
     account = Account()
     account.chain.base_fee = 500
     sender = account.sender(settings=tuned(SETTINGS, max_fee=100))
@@ -181,7 +181,7 @@ async def test_while_the_chain_wants_more_than_the_limit_no_nonce_is_reserved_an
 
 
 @in_virtual_time
-async def test_an_account_without_funds_waits_for_money_and_then_goes_on() -> None:
+async def test_account_without_funds_waits_and_continues() -> None:
     account = Account(wei=5)
     sender = account.sender(settings=tuned(SETTINGS, INCLUSION_TIMEOUT=20))
     async with account.looked_after(sender):
@@ -193,7 +193,7 @@ async def test_an_account_without_funds_waits_for_money_and_then_goes_on() -> No
 
 
 @in_virtual_time
-async def test_a_transaction_that_no_node_will_take_ends_in_an_error_and_a_noop() -> None:
+async def test_refused_transaction_ends_in_an_error_and_a_noop() -> None:
     account = Account()
     refused: list[bytes] = []
 
@@ -221,7 +221,7 @@ async def test_a_call_that_would_revert_is_not_sent() -> None:
 
 
 @in_virtual_time
-async def test_an_estimate_gets_a_margin_and_what_needs_too_much_gas_is_refused() -> None:
+async def test_gas_estimate_gets_a_margin_and_a_limit() -> None:
     account = Account()
     sender = account.sender(settings=tuned(SETTINGS, GAS_MARGIN=1.5))
     async with account.looked_after(sender):

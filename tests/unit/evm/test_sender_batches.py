@@ -53,9 +53,7 @@ REQUESTS = st.builds(
 
 
 @given(st.lists(REQUESTS, max_size=40, unique_by=lambda one: one.transaction_key), st.integers(1, 12))
-def test_every_call_is_in_one_transaction_that_has_gas_and_room_for_all_of_its_calls(
-    requests: list[SlotRequest], most: int
-) -> None:
+def test_shared_transaction_has_gas_and_room_for_its_calls(requests: list[SlotRequest], most: int) -> None:
     batches = CallBatching(MULTICALL_ADDRESS, most=most, max_gas=MOST_GAS).pack(requests)
     by_purpose = {one.transaction_key: one for one in requests}
     assert sorted(part.transaction_key for batch in batches for part in batch.parts) == sorted(by_purpose)
@@ -93,7 +91,7 @@ def test_without_a_contract_for_it_or_a_wish_nothing_is_shared(most: int) -> Non
 
 
 @in_virtual_time
-async def test_calls_of_one_moment_share_a_transaction_and_each_has_a_receipt_of_its_own() -> None:
+async def test_concurrent_calls_share_a_transaction() -> None:
     account = Account()
     sender = sharing_sender(account)
     async with account.looked_after(sender):
@@ -127,9 +125,7 @@ def made(bits: int, *, address: str = MULTICALL_ADDRESS) -> Log:
         ([], [False, False, False]),
     ],
 )
-def test_what_became_of_each_call_is_told_by_the_contracts_own_last_event(
-    logs: list[Log], expected: list[bool]
-) -> None:
+def test_call_result_comes_from_the_contracts_last_event(logs: list[Log], expected: list[bool]) -> None:
     requests = [SlotRequest(f"p{number}", call(number, value=0), may_share=True) for number in range(3)]
     (batch,) = CallBatching(MULTICALL_ADDRESS, most=8, max_gas=MOST_GAS).pack(requests)
     slot = Slot.reserved(CHAIN, RELAYER.address, 0, batch, 1.0)
@@ -147,7 +143,7 @@ def test_what_became_of_each_call_is_told_by_the_contracts_own_last_event(
 
 
 @in_virtual_time
-async def test_after_a_crash_each_purpose_finds_the_transaction_that_it_shares() -> None:
+async def test_shared_transaction_is_found_after_a_crash() -> None:
     account = Account()
     account.chain.faults.forgets = 1  # the node took it, and lost it with the crash
     first = sharing_sender(account)

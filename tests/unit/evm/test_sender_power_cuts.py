@@ -20,7 +20,7 @@ from tests.virtual_time import until
 
 
 @for_each_case("max_calls_per_tx, draws", [*((1, n) for n in range(0, 60, 3)), *((3, n) for n in range(0, 40, 3))])
-def test_a_crash_at_any_point_of_sending_leaves_a_ledger_that_heals(max_calls_per_tx: int, draws: int) -> None:
+def test_crash_at_any_point_leaves_a_ledger_that_heals(max_calls_per_tx: int, draws: int) -> None:
     run_in_virtual_time(_crash_while_sending(tuned(SETTINGS, max_calls_per_tx=max_calls_per_tx), draws))
 
 

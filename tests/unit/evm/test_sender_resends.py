@@ -10,7 +10,7 @@ from tests.virtual_time import in_virtual_time, until
 
 
 @in_virtual_time
-async def test_after_a_restart_all_that_was_under_way_is_handed_over_at_the_same_moment() -> None:
+async def test_restart_rebroadcasts_everything_at_once() -> None:
     account = Account()
     account.chain.faults.forgets = 1  # a node took them, and lost them with the crash
     first = account.sender()
@@ -32,7 +32,7 @@ async def test_after_a_restart_all_that_was_under_way_is_handed_over_at_the_same
 
 
 @in_virtual_time
-async def test_bytes_that_a_node_took_while_receipts_were_waited_for_are_not_handed_over_again() -> None:
+async def test_bytes_taken_meanwhile_are_not_sent_again() -> None:
     account = Account()
     handed_over: list[bytes] = []
 
@@ -59,7 +59,7 @@ async def test_bytes_that_a_node_took_while_receipts_were_waited_for_are_not_han
 
 
 @in_virtual_time
-async def test_a_call_that_is_given_up_while_its_batch_is_sent_disturbs_none_of_the_others() -> None:
+async def test_call_cancelled_in_a_batch_disturbs_no_other() -> None:
     account = Account()
 
     async def fees(limit: int | None = None) -> Fees:

@@ -16,7 +16,7 @@ from tests.virtual_time import in_virtual_time, until
 
 
 @in_virtual_time
-async def test_a_nonce_that_another_signer_used_costs_a_retry_and_no_jam() -> None:
+async def test_nonce_used_elsewhere_costs_one_retry() -> None:
     account = Account()
     account.mining = False
     sender = account.sender()
@@ -67,7 +67,7 @@ async def test_a_nonce_that_is_used_only_until_a_reorg_costs_nothing() -> None:
 
 
 @in_virtual_time
-async def test_an_account_that_was_used_elsewhere_while_idle_goes_on_behind_that() -> None:
+async def test_account_used_elsewhere_continues_behind() -> None:
     account = Account()
     sender = account.sender()
     async with account.looked_after(sender):
@@ -88,7 +88,7 @@ async def test_an_account_that_was_used_elsewhere_while_idle_goes_on_behind_that
 
 
 @in_virtual_time
-async def test_when_a_foreign_transaction_falls_to_a_reorg_its_nonce_is_filled() -> None:
+async def test_nonce_freed_by_a_reorg_is_filled() -> None:
     account = Account()
     account.mining = False
     elsewhere = await RELAYER.sign(
@@ -125,9 +125,7 @@ async def test_an_included_transaction_whose_block_falls_is_sent_again() -> None
 
 
 @in_virtual_time
-async def test_a_block_that_stood_when_it_was_asked_for_is_not_final_if_a_reorg_was_dealt_with_before_the_answer_came() -> (
-    None
-):
+async def test_block_is_not_final_if_a_reorg_came_before_the_answer() -> None:
     account = Account()
     account.confirm_up_to(0)
     fallen: list[int] = []

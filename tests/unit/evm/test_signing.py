@@ -217,7 +217,7 @@ async def known_clients_only(certificates: Certificates) -> AsyncIterator[str]:
     await started.stop()
 
 
-async def test_a_remote_signer_that_asks_for_a_certificate_gets_the_one_of_the_settings(
+async def test_remote_signer_gets_the_configured_certificate(
     known_clients_only: str, certificates: Certificates
 ) -> None:
     named = {"remote": known_clients_only, "address": ADDRESS, "authority": certificates.authority}
@@ -239,7 +239,7 @@ def test_certificates_that_can_not_be_used_are_named(tmp_path: Path, certificate
         SignerSource(remote="http://127.0.0.1", address=ADDRESS, certificate=certificates.client)
 
 
-async def test_a_password_in_the_url_of_a_remote_signer_is_sent_and_never_shown(server: RpcServer) -> None:
+async def test_password_of_a_remote_signer_is_sent_and_hidden(server: RpcServer) -> None:
     url = server.url.replace("http://", "http://waybill:hidden@")
     await RemoteSigner(url, ADDRESS).sign(TRANSACTION)
     assert server.headers["Authorization"] == f"Basic {b64encode(b'waybill:hidden').decode()}"

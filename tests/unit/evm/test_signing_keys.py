@@ -30,7 +30,7 @@ def test_a_text_that_is_no_key_is_refused_without_showing_it(key: str) -> None:
     to=st.binary(min_size=20, max_size=20),
     data=st.binary(max_size=70),
 )
-def test_a_signed_transaction_is_to_the_byte_the_one_of_eth_account(
+def test_signed_transaction_equals_eth_accounts(
     key: str, numbers: tuple[int, int, int, int, int, int], to: bytes, data: bytes
 ) -> None:
     chain_id, nonce, gas, value, max_fee, priority_fee = numbers

@@ -34,7 +34,7 @@ async def repeat(step: Step, seconds: float, wakeup: Wakeup | None = None) -> No
 
 
 @in_virtual_time
-async def test_a_step_is_repeated_at_its_interval_and_at_once_while_there_is_more() -> None:
+async def test_step_repeats_at_its_interval_or_at_once() -> None:
     step = Step(True, True, False)
     await repeat(step, 2.5)
     assert step.at == [0, 0, 0, 1, 2]
@@ -55,7 +55,7 @@ async def test_no_pause_is_longer_than_half_a_minute() -> None:
 
 
 @in_virtual_time
-async def test_an_error_is_logged_once_until_it_changes_and_its_end_is_logged_too() -> None:
+async def test_error_is_logged_once_with_its_end() -> None:
     with capture_logs() as logs:
         await repeat(
             Step(TransientError("a"), TransientError("a"), TerminalError("b"), ZeroDivisionError("c"), False), 60
@@ -83,7 +83,7 @@ async def test_a_wakeup_ends_the_pause_and_is_not_lost_before_it() -> None:
 
 
 @in_virtual_time
-async def test_insisting_waits_out_what_is_transient_and_raises_everything_else() -> None:
+async def test_insisting_waits_out_transient_errors_only() -> None:
     answers: list[Exception | None] = [TransientError("later"), TransientError("later"), None]
 
     async def step() -> None:

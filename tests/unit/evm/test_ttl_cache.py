@@ -39,7 +39,7 @@ class Figure:
         return self.value
 
 
-def test_an_older_value_is_dated_and_one_that_is_too_old_is_not_given() -> None:
+def test_older_value_is_dated_and_too_old_is_refused() -> None:
     figure, clock = Figure(), Clock()
     cached = Cached(figure, lasts=2, oldest=60, clock=clock)
     assert cached.look() == Dated(1, 1_000)
@@ -53,7 +53,7 @@ def test_an_older_value_is_dated_and_one_that_is_too_old_is_not_given() -> None:
     assert cached.look() == Dated(2, 1_059), "as of when its computation began"
 
 
-def test_a_failure_is_raised_once_there_is_nothing_young_enough_and_is_not_repeated_at_once() -> None:
+def test_failure_is_raised_once_and_not_repeated_at_once() -> None:
     figure, clock = Figure(), Clock()
     cached = Cached(figure, lasts=2, oldest=60, clock=clock)
     cached.look()

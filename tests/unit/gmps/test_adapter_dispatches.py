@@ -203,7 +203,7 @@ def dispatches(gmp: Gmp, sent: Sent) -> list[Dispatch]:
 
 
 @every_gmp
-def test_a_message_of_this_deployment_is_recognised_and_pinned_to_its_log(gmp: Gmp) -> None:
+def test_own_dispatch_is_recognised_and_pinned_to_its_log(gmp: Gmp) -> None:
     sent = own_message()
     (found,) = dispatches(gmp, Sent(envelope=sent.encode()))
     assert (found.gmp, found.message_id, found.envelope) == (gmp, sent.id, sent.encode())
@@ -220,7 +220,7 @@ def test_all_that_the_core_watches_may_be_given_at_once(gmp: Gmp) -> None:
 
 
 @every_gmp
-def test_watched_are_the_emitters_and_topics_of_what_is_recognised(gmp: Gmp) -> None:
+def test_watch_covers_emitters_and_topics(gmp: Gmp) -> None:
     watch = adapter(gmp).watch(ALPHA)
     logs = LOGS[gmp](Sent(envelope=own_message().encode()))
     assert {one.address for one in logs} == set(watch.addresses)
@@ -234,7 +234,7 @@ def test_another_sender_is_not_waybill(gmp: Gmp) -> None:
 
 
 @every_gmp
-def test_what_another_adapter_of_the_router_sent_is_recognised_and_named_by_its_sender(gmp: Gmp) -> None:
+def test_dispatch_of_another_own_adapter_is_recognised(gmp: Gmp) -> None:
     """An adapter that was replaced, or that has just taken the place of the one in the deployments file."""
     envelope = own_message().encode()
     for number in range(1, 8):
@@ -250,20 +250,18 @@ def test_what_another_adapter_of_the_router_sent_is_recognised_and_named_by_its_
     [(SOURCE.router, 8, True), (SOURCE.router, 1, False), (DESTINATION.router, 1, True)],
     ids=["number that no router creates", "another GMP", "another router"],
 )
-def test_an_adapter_that_the_router_can_not_have_created_for_the_gmp_is_none(
-    gmp: Gmp, router: str, number: int, is_of_gmp: bool
-) -> None:
+def test_adapter_of_another_creator_is_not_recognised(gmp: Gmp, router: str, number: int, is_of_gmp: bool) -> None:
     sender = created_adapter(router, int(gmp) + (not is_of_gmp), number)
     assert dispatches(gmp, Sent(sender=sender, envelope=own_message().encode())) == []
 
 
 @every_gmp
-def test_another_contracts_log_with_the_same_content_is_not_the_gmps(gmp: Gmp) -> None:
+def test_equal_log_of_another_contract_is_ignored(gmp: Gmp) -> None:
     assert dispatches(gmp, Sent(emitter=address("decoy"), envelope=own_message().encode())) == []
 
 
 @every_gmp
-def test_an_envelope_whose_stated_id_is_not_that_of_its_content_is_left_out(gmp: Gmp) -> None:
+def test_envelope_with_a_wrong_id_is_ignored(gmp: Gmp) -> None:
     envelope = own_message().encode()
     assert dispatches(gmp, Sent(envelope=envelope[:1] + word("another id") + envelope[33:])) == []
     assert dispatches(gmp, Sent(envelope=envelope + b"!")) == []
@@ -285,12 +283,12 @@ def test_a_message_of_another_deployment_is_left_out(gmp: Gmp, changes: dict[str
 
 
 @for_each_case("gmp", [gmp for gmp in GMPS if gmp is not Gmp.WORMHOLE])
-def test_a_message_that_the_gmp_takes_elsewhere_than_it_says_is_left_out(gmp: Gmp) -> None:
+def test_message_with_another_destination_at_the_gmp_is_ignored(gmp: Gmp) -> None:
     assert dispatches(gmp, Sent(envelope=own_message().encode(), destination=SOURCE)) == []
 
 
 @every_gmp
-def test_a_chain_without_the_gmp_has_nothing_to_watch_and_is_no_destination(gmp: Gmp) -> None:
+def test_chain_without_the_gmp_is_not_watched(gmp: Gmp) -> None:
     document = DEPLOYMENT.model_dump(by_alias=True)
     del document["chains"][1]["adapters"][gmp.label]
     lacking = adapter(gmp, Deployment.model_validate(document))
@@ -311,7 +309,7 @@ def test_nothing_that_a_log_holds_stops_the_adapter(gmp: Gmp, envelope: bytes, d
 NO_ADDRESS = b"\x01" + bytes(31)
 
 
-def test_a_layerzero_packet_to_no_evm_address_or_of_another_version_is_left_out() -> None:
+def test_unusable_layerzero_packet_is_ignored() -> None:
     sent, layerzero = Sent(envelope=own_message().encode()), adapter(Gmp.LAYERZERO)
     assert layerzero.dispatches(ALPHA, layerzero_logs(sent, receiver=NO_ADDRESS)) == []
     assert layerzero.dispatches(ALPHA, layerzero_logs(sent, version=2)) == []
@@ -343,7 +341,7 @@ def test_a_ccip_message_that_waybill_would_not_send_is_left_out(changes: dict[st
     assert adapter(Gmp.CCIP).dispatches(ALPHA, logs) == []
 
 
-def test_a_ccip_dispatch_holds_all_of_its_message_even_through_json() -> None:
+def test_ccip_dispatch_survives_json() -> None:
     (sent,) = ccip_logs(Sent(envelope=own_message().encode()))
     (found,) = adapter(Gmp.CCIP).dispatches(ALPHA, [sent])
     stored = replace(found, evidence=json.loads(json.dumps(dict(found.evidence))))

@@ -13,7 +13,7 @@ from tests.unit.gmps.test_adapter_dispatches import DEPLOYMENT, address
 NO_WEB = JsonDocuments(timeout=1)  # nothing is asked
 
 
-def test_a_deployments_file_that_names_validators_needs_no_setting() -> None:
+def test_validators_of_the_deployments_file_need_no_setting() -> None:
     document = DEPLOYMENT.model_dump(mode="json", by_alias=True, exclude_none=True)
     with pytest.raises(AttestationError, match="is known for alpha, beta"):
         create_attesters(DEPLOYMENT, {}, AttestationSettings(), {Gmp.HYPERLANE}, NO_WEB)

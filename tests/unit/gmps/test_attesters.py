@@ -85,7 +85,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("answer", BROKEN.values(), ids=BROKEN)
-async def test_a_validator_that_publishes_rubbish_stops_no_delivery_that_the_others_prove(answer: Any) -> None:
+async def test_faulty_validator_stops_no_delivery(answer: Any) -> None:
     web = Documents({"http://v0": answer, "http://v1": checkpoint(1), "http://v2": checkpoint(2)})
     attester = TwoOfThree(web)
     metadata = await attester.attest(TO_HYPERLANE)
@@ -95,7 +95,7 @@ async def test_a_validator_that_publishes_rubbish_stops_no_delivery_that_the_oth
         await attester.attest(TO_HYPERLANE)
 
 
-async def test_what_an_owner_alone_changes_is_asked_once_for_all_messages_of_the_next_seconds(
+async def test_owner_controlled_values_are_cached_briefly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     documents = Documents({f"http://v{number}": checkpoint(number) for number in range(3)})
@@ -113,7 +113,7 @@ async def test_what_an_owner_alone_changes_is_asked_once_for_all_messages_of_the
     assert [Counter(attester.asked)[function] for function in of_owners] == [2, 2, 2]
 
 
-async def test_a_node_that_names_a_new_contract_each_time_does_not_fill_the_memory(
+async def test_changing_contract_names_do_not_fill_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("bridge.gmps.hyperlane.attester._MAX_CACHED", 5)
@@ -140,7 +140,7 @@ async def test_a_host_without_the_vaa_leaves_it_to_the_next_one(answer: Any) -> 
     assert await attester.attest(TO_WORMHOLE) == base64.b64decode(vaa(b"\2")["vaaBytes"])
 
 
-async def test_a_host_whose_document_lacks_signatures_leaves_it_to_the_next_one() -> None:
+async def test_host_without_enough_signatures_is_skipped() -> None:
     def read(document: Any) -> bytes:
         if document == "unsigned":
             raise AttestationPendingError("a verifier has not signed yet")
@@ -175,6 +175,6 @@ except UnansweredError as error:
 """
 
 
-def test_an_answer_of_a_million_brackets_is_an_error_and_no_crash() -> None:
+def test_deeply_nested_answer_is_an_error() -> None:
     done = subprocess.run([sys.executable, "-c", NESTED], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stdout.partition(":")[0]) == (0, "unanswered"), done.stderr[-2000:]

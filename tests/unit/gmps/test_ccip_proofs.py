@@ -79,7 +79,7 @@ async def test_the_off_ramp_is_asked_for_the_messages_source_and_place() -> None
 
 
 @pytest.mark.parametrize("state", [UNTOUCHED, IN_PROGRESS])
-async def test_until_the_off_ramps_delay_is_over_the_nodes_are_waited_for_and_nobody_is_to_blame(state: int) -> None:
+async def test_off_ramp_delay_blames_nobody(state: int) -> None:
     with pytest.raises(AttestationPendingError, match="CCIP's nodes have not executed 0x"):
         await attest(state, SENT_AT + DELAY)
 

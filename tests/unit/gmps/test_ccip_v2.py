@@ -60,7 +60,7 @@ def sent(content: bytes, sender: str | None = None) -> Log:
     return log(CcipContracts.of(SOURCE).on_ramp_v1, topics, data, 3)
 
 
-def test_a_message_of_2_0_is_read_whole_and_again_from_its_evidence() -> None:
+def test_ccip_2_0_message_is_read_whole_and_from_evidence() -> None:
     (found,) = adapter(Gmp.CCIP).dispatches(ALPHA, [sent(packed())])
     assert (found.envelope, found.transport_id) == (ENVELOPE, f"0x{keccak(packed()).hex()}")
     stored = replace(found, evidence=orjson.loads(orjson.dumps(found.evidence)))
@@ -69,7 +69,7 @@ def test_a_message_of_2_0_is_read_whole_and_again_from_its_evidence() -> None:
     assert (message.off_ramp, message.gas_limit) == (OFF_RAMP, 500_000)
 
 
-def test_a_chain_with_lanes_of_both_versions_is_watched_at_both_on_ramps() -> None:
+def test_chain_with_both_ccip_versions_is_watched_at_both() -> None:
     other = address("on-ramp of 2.0")
     gmps = {**SOURCE.gmps, "ccip": {**SOURCE.gmps["ccip"], "onRampV2": other}}
     both = DEPLOYMENT.model_copy(update={"chains": (SOURCE.model_copy(update={"gmps": gmps}), DESTINATION)})
@@ -79,7 +79,7 @@ def test_a_chain_with_lanes_of_both_versions_is_watched_at_both_on_ramps() -> No
     assert found.envelope == ENVELOPE
 
 
-def test_a_chain_whose_lanes_are_all_of_2_0_needs_no_ramp_of_1_6_until_a_message_of_it_comes() -> None:
+def test_chain_of_2_0_needs_no_ramp_of_1_6() -> None:
     other = address("on-ramp of 2.0")
     without = {key: value for key, value in SOURCE.gmps["ccip"].items() if key not in ("onRamp", "offRamp")}
     gmps = {**SOURCE.gmps, "ccip": {**without, "onRampV2": other}}
@@ -102,7 +102,7 @@ def test_a_chain_whose_lanes_are_all_of_2_0_needs_no_ramp_of_1_6_until_a_message
         (packed(receiver=bytes(32)), "20-byte addresses"),
     ],
 )
-def test_a_dispatch_of_ours_that_can_t_be_read_is_an_error_with_its_transaction(content: bytes, reason: str) -> None:
+def test_own_unreadable_dispatch_is_an_error(content: bytes, reason: str) -> None:
     one = sent(content)
     with structlog.testing.capture_logs() as lines:
         assert adapter(Gmp.CCIP).dispatches(ALPHA, [one]) == []

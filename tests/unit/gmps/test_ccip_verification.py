@@ -26,7 +26,7 @@ def connected(there: Any) -> Connection:
     return Connection(owner=ONE, here={"selector": 7}, there={"selector": SELECTOR}, chosen_there=there)
 
 
-def test_a_choice_becomes_one_call_that_a_question_tells_from_others() -> None:
+def test_verifier_choice_becomes_one_call() -> None:
     chosen = read(required=[DEFAULT, ONE], optional=[OTHER, THIRD], optionalThreshold=1)
     assert str(chosen) == f"verifiers the lane's own, {ONE} and 1 of {OTHER}, {THIRD}"
     (step,) = chosen.steps(connected(DEFAULT))

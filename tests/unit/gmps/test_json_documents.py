@@ -94,7 +94,7 @@ async def test_an_answer_that_is_no_document_names_its_url_and_why(
             await documents.json(f"{served[1]}/{path}")
 
 
-async def test_a_service_that_is_down_and_a_url_that_is_none_are_no_answers() -> None:
+async def test_unreachable_service_or_bad_url_is_no_answer() -> None:
     async with JsonDocuments(timeout=PATIENCE) as documents:
         for url in ("http://127.0.0.1:1/x", "http://", "nothing"):
             with pytest.raises(UnansweredError, match=r"request to .* failed"):

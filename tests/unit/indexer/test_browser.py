@@ -86,7 +86,7 @@ chosen = st.builds(
 
 @settings(max_examples=8, deadline=None)
 @given(wanted=chosen, limit=st.sampled_from([7, 50, 400]))
-def test_the_pages_of_any_choice_hold_every_wanted_message_once_and_in_order(
+def test_pages_hold_every_wanted_message_once(
     browser: IndexBrowser, everything: list[MessageRecord], wanted: MessageFilter, limit: int
 ) -> None:
     found = walk(browser, wanted, limit)
@@ -120,7 +120,7 @@ def test_tallies_have_each_message_of_the_time_once(browser: IndexBrowser, every
     assert 0 < sum(len(one.arrived) for one in gmps) < taken.total()
 
 
-def test_what_a_gmp_took_in_a_retry_counts_from_then_in_tallies_and_deliveries(tmp_path: Path) -> None:
+def test_gmp_of_a_retry_counts_from_the_retry(tmp_path: Path) -> None:
     store = Store(f"sqlite:///{tmp_path / 'index.db'}")
     alpha, beta = new_world()
     sent = sent_message(quorum=1)
@@ -229,7 +229,7 @@ def test_counts_by_state_are_those_of_the_messages_themselves(
 
 @pytest.mark.parametrize(("outcome", "status"), [(1, Status.EXECUTED), (2, Status.EXPIRED), (3, Status.CANCELLED)])
 @pytest.mark.parametrize("received_first", [False, True])
-def test_a_message_whose_end_only_the_report_tells_is_in_the_list_that_its_tile_counts(
+def test_message_ended_by_report_is_in_its_list(
     tmp_path: Path, outcome: int, status: Status, received_first: bool
 ) -> None:
     store = Store(f"sqlite:///{tmp_path / 'index.db'}")

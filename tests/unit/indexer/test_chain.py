@@ -50,9 +50,7 @@ def follow(reader: ChainReader, position: ChainPosition) -> tuple[ChainPosition,
     hint=st.integers(0, 500),
     proves_less=st.integers(0, 20),
 )
-def test_ranges_of_any_size_and_misleading_hints_leave_out_no_block(
-    first: int, size: int, limit: int, hint: int, proves_less: int
-) -> None:
+def test_any_ranges_leave_out_no_block(first: int, size: int, limit: int, hint: int, proves_less: int) -> None:
     last = first + size - 1
     taken: list[int] = []
 
@@ -95,7 +93,7 @@ def test_a_single_block_that_is_refused_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("max_range", [1_000_000, 3])
-def test_a_replaced_adapter_is_followed_from_the_very_block_that_registers_it(max_range: int) -> None:
+def test_replaced_adapter_is_followed_from_its_block(max_range: int) -> None:
     chain, second = SimulatedChain(ALPHA), b"\xa3" * 20
     of_both = [absorbed(sent_message(1), 1), absorbed(sent_message(2), 1, emitter=second)]
     chain.mine(*of_both)  # not registered yet: nothing of ours
@@ -107,7 +105,7 @@ def test_a_replaced_adapter_is_followed_from_the_very_block_that_registers_it(ma
     assert [number for number, _ in found] == [1, 2, 2, 2, *[number for number in range(3, 8) for _ in range(2)]]
 
 
-def test_a_batch_ends_near_its_limit_and_the_next_goes_on_behind_it() -> None:
+def test_batch_ends_near_its_limit_and_continues() -> None:
     chain = chain_of(300)
     limits = SourceLimits(hash_window=16, max_logs_per_batch=50, max_blocks_per_batch=100)
     with reader_of(Endpoint(chain, max_range=20), limits) as reader:
@@ -121,7 +119,7 @@ def test_a_batch_ends_near_its_limit_and_the_next_goes_on_behind_it() -> None:
 
 @settings(max_examples=12, deadline=None)
 @given(depths=st.lists(st.tuples(st.integers(1, 14), st.integers(1, 6)), min_size=1, max_size=5))
-def test_after_reorgs_of_any_depth_what_was_read_is_what_the_chain_has(depths: list[tuple[int, int]]) -> None:
+def test_reader_equals_the_chain_after_any_reorg(depths: list[tuple[int, int]]) -> None:
     chain = chain_of(20)
     now = 0.0
     with reader_of(Endpoint(chain), LIMITS, clock=lambda: now) as reader:
@@ -150,7 +148,7 @@ def test_a_reorg_that_happens_during_a_restart_is_noticed() -> None:
     assert advance.position.block == chain.head
 
 
-def test_a_reorg_deeper_than_the_hashes_remembered_is_read_again_from_the_last_final_block() -> None:
+def test_deep_reorg_is_read_again_from_the_final_block() -> None:
     chain = chain_of(60)
     endpoint = Endpoint(chain, final=10)
     with reader_of(endpoint, LIMITS) as reader:
@@ -170,7 +168,7 @@ def test_a_reorg_beyond_finality_is_refused() -> None:
             reader.advance(position)
 
 
-def test_a_chain_that_changes_while_it_is_read_gives_nothing_rather_than_a_mixture() -> None:
+def test_chain_changing_during_a_read_yields_nothing() -> None:
     chain = chain_of(20)
     endpoint = Endpoint(chain)
     with reader_of(endpoint, LIMITS) as reader:
@@ -194,7 +192,7 @@ def test_a_chain_that_changes_while_it_is_read_gives_nothing_rather_than_a_mixtu
 
 
 @pytest.mark.parametrize("mined", [3, 40])
-def test_new_blocks_that_no_longer_follow_those_read_before_are_not_taken(mined: int) -> None:
+def test_blocks_that_do_not_follow_are_refused(mined: int) -> None:
     chain = chain_of(20)
     endpoint = Endpoint(chain)
     with reader_of(endpoint, LIMITS) as reader:
@@ -251,7 +249,7 @@ FAULTS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("most", [None, 45], ids=["whole", "cut off within a block"])
-def test_where_logs_are_dense_one_request_a_range_proves_what_it_brought(most: int | None) -> None:
+def test_dense_logs_need_one_request_per_range(most: int | None) -> None:
     chain = SimulatedChain(ALPHA)
     for number in range(200):
         chain.mine(*(absorbed(sent_message(2 * number + twice), 1) for twice in range(2)))
@@ -299,9 +297,7 @@ class Forgetful(Endpoint):
 @for_each_case("behind", [1, 20, 250])
 @for_each_case("first", [0, 1])
 @for_each_case("every", [1, 37])
-def test_a_batch_that_two_nodes_answer_by_turns_gives_no_half_of_the_logs_though_one_of_them_lags_behind(
-    behind: int, first: int, every: int
-) -> None:
+def test_batch_split_between_nodes_hides_no_logs(behind: int, first: int, every: int) -> None:
     chain = chain_of(400, every=every)  # with and without a log in the last block of a range
     balancer = Balanced(chain)
     lagging = Forgetful(chain_copy(chain, 400 - behind), max_range=50)

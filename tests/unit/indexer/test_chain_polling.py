@@ -29,7 +29,7 @@ def read_to(reader: ChainReader, position: ChainPosition) -> tuple[ChainPosition
     return position, rows
 
 
-def test_a_block_without_events_costs_one_request_and_no_block_costs_one() -> None:
+def test_empty_block_costs_one_request() -> None:
     chain = chain_of(20)
     endpoint = Endpoint(chain, final=0)
     reader = reader_of(endpoint, SourceLimits())
@@ -52,7 +52,7 @@ def test_a_block_without_events_costs_one_request_and_no_block_costs_one() -> No
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_an_idle_chain_costs_one_request_a_block_though_nothing_was_sent_since_the_router_was_set_up(
+def test_idle_chain_costs_one_request_per_block(
     restarts: bool,
 ) -> None:
     chain = SimulatedChain(ALPHA)
@@ -88,7 +88,7 @@ def test_no_event_is_lost_whether_a_chain_has_filters_or_not(blooms: bool, seed:
     assert sorted(found) == truth(chain)
 
 
-def test_a_chain_whose_filters_left_out_logs_is_asked_for_every_block() -> None:
+def test_chain_with_lossy_filters_is_read_block_by_block() -> None:
     chain = chain_of(6)
     endpoint = Endpoint(chain)
     reader = reader_of(endpoint, SourceLimits())

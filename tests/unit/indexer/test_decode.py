@@ -140,7 +140,7 @@ def test_envelope_fields_equal_the_message_that_was_encoded(*, sent: Any, retria
 
 @settings(max_examples=60)
 @given(log=genuine_logs(), position=st.integers(0, 10_000), value=st.integers(0, 255), cut=st.integers(-40, 40))
-def test_what_eth_abi_refuses_is_quarantined_with_its_reason_and_the_log_as_it_was(
+def test_undecodable_log_is_quarantined_with_its_reason(
     log: tuple[str, list[bytes], bytes], position: int, value: int, cut: int
 ) -> None:
     name, topics, data = log
@@ -195,7 +195,7 @@ def decoded_by_columns(kinds: list[str], blobs: list[bytes]) -> tuple[list[list[
         st.tuples(st.integers(0, 10_000), st.integers(0, 255), st.integers(-40, 40)) | st.none(), max_size=4
     ),
 )
-def test_data_of_any_signature_is_decoded_and_refused_as_eth_abi_does(
+def test_any_signature_decodes_like_eth_abi(
     kinds: list[str], data: st.DataObject, damage: list[tuple[int, int, int] | None]
 ) -> None:
     blobs = []
@@ -273,7 +273,7 @@ def test_routers_events_from_an_adapter_are_quarantined() -> None:
     ]
 
 
-def test_a_number_that_no_column_holds_is_quarantined_and_a_gas_limit_of_any_size_is_not() -> None:
+def test_oversized_number_is_quarantined() -> None:
     book = LogBook()
     book.event(1, "MessageRetried", message_id=b"\1" * 32, destination_chain=2**63, attempt=1, gmps=1)
     book.event(1, "ExecutionDeferred", message_id=b"\1" * 32, source_chain=BETA, gas_limit=2**64 - 1)
@@ -296,7 +296,7 @@ def test_a_number_that_no_column_holds_is_quarantined_and_a_gas_limit_of_any_siz
         ("transactionHash", 7),
     ],
 )
-def test_a_log_that_is_none_condemns_the_answer_and_not_the_chain(field: str, value: Any) -> None:
+def test_malformed_log_voids_the_answer(field: str, value: Any) -> None:
     book = LogBook()
     book.add(1, [b"\x77" * 32], b"")
     book.logs[0][field] = value

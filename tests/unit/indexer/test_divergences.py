@@ -197,7 +197,7 @@ def test_a_gap_or_a_repeat_in_a_lanes_nonces_is_found(world: World, nonces: tupl
     assert world.found() == [("NONCE_GAP", None)]
 
 
-def test_a_fan_out_that_reached_one_chain_and_ended_on_another_is_found(world: World) -> None:
+def test_partial_fan_out_is_found(world: World) -> None:
     to_beta = sent_message(1, quorum=1, payload=b"state", kind=Kind.STATE_SYNC, ttl=50)
     to_gamma = sent_message(1, quorum=1, payload=b"state", kind=Kind.STATE_SYNC, ttl=50, destination_chain=GAMMA)
     world.alpha.mine(routed(to_beta), routed(to_gamma))
@@ -209,7 +209,7 @@ def test_a_fan_out_that_reached_one_chain_and_ended_on_another_is_found(world: W
     assert world.found() == [("FAN_OUT_DIFFERS", min(to_beta.id, to_gamma.id))]
 
 
-def test_a_lane_that_was_found_different_stays_a_divergence_until_it_is_found_equal(world: World) -> None:
+def test_different_lane_stays_diverged_until_equal(world: World) -> None:
     world.alpha.mine(routed(SENT))
     assert world.found() == []
     for verdict, expected in ((Verdict.DIFFERENT, [("LANE_DIFFERS", None)]), (Verdict.EQUAL, [])):
@@ -248,7 +248,7 @@ def test_a_world_without_faults_has_no_divergence(world: World) -> None:
     assert world.found() == []
 
 
-def test_a_quorum_that_was_lowered_raised_or_taken_back_meanwhile_is_no_divergence(world: World) -> None:
+def test_changed_quorum_is_no_divergence(world: World) -> None:
     recipient = SENT.recipient
     sent = [sent_message(nonce, quorum=1) for nonce in range(1, 6)]
     world.alpha.mine(*[routed(one) for one in sent])
@@ -265,7 +265,7 @@ def test_a_quorum_that_was_lowered_raised_or_taken_back_meanwhile_is_no_divergen
     assert world.found() == []
 
 
-def test_an_execution_at_the_quorum_from_before_a_raise_is_a_divergence(world: World) -> None:
+def test_execution_below_a_raised_quorum_is_a_divergence(world: World) -> None:
     sent = sent_message(1, quorum=2)
     world.alpha.mine(routed(sent))
     world.beta.mine(policy_set(sent.recipient, ALPHA, 0b111, quorum=2), received(sent, 1, 1, quorum=2))
@@ -274,7 +274,7 @@ def test_an_execution_at_the_quorum_from_before_a_raise_is_a_divergence(world: W
     assert world.found() == [("EXECUTED_WITHOUT_QUORUM", sent.id)]
 
 
-def test_a_gmp_that_delivers_again_after_its_revocation_counts_for_the_execution_after_that(world: World) -> None:
+def test_redelivery_after_revocation_counts(world: World) -> None:
     sent = [sent_message(nonce, quorum=2) for nonce in range(1, 3)]
     world.alpha.mine(*[routed(one) for one in sent])
     world.beta.mine(adapter_added(1, ADAPTERS[BETA]), adapter_added(2, ADAPTERS[BETA]))
@@ -526,9 +526,7 @@ RESCUED_ALL_THE_SAME = {duplicate_without_a_first_delivery}
 
 
 @pytest.mark.parametrize("fault", NO_HONEST_ROUTER, ids=lambda fault: fault.__name__)
-def test_what_no_honest_router_emits_is_found_with_evidence_and_shown_as_diverged(
-    world: World, fault: Callable[[World], None]
-) -> None:
+def test_impossible_router_event_is_found_with_evidence(world: World, fault: Callable[[World], None]) -> None:
     fault(world)
     found = world.found()
     assert {kind for kind, _ in found} == NO_HONEST_ROUTER[fault]
@@ -649,9 +647,7 @@ OF_STRANGERS: dict[Callable[[World], None], tuple[set[str], Status]] = {
 
 
 @pytest.mark.parametrize("history", OF_STRANGERS, ids=lambda history: history.__name__)
-def test_what_strangers_can_have_honest_routers_emit_raises_no_alarm(
-    world: World, history: Callable[[World], None]
-) -> None:
+def test_events_caused_by_strangers_raise_no_alarm(world: World, history: Callable[[World], None]) -> None:
     history(world)
     world.beta.mine(time=OVERDUE + 500)
     kinds, status = OF_STRANGERS[history]
@@ -666,7 +662,7 @@ def test_what_strangers_can_have_honest_routers_emit_raises_no_alarm(
     assert not any(one.is_contradiction or "pause" in one.next_action for one in found)
 
 
-def test_a_forged_receipt_does_not_keep_a_message_from_being_retried(world: World) -> None:
+def test_forged_receipt_does_not_prevent_a_retry(world: World) -> None:
     message = sent_message(quorum=2)
     world.alpha.mine(routed(message, gmps=0b001))
     world.beta.mine(received(message, 2, 1))
@@ -681,9 +677,7 @@ def test_a_forged_receipt_does_not_keep_a_message_from_being_retried(world: Worl
 
 
 @pytest.mark.parametrize(("outcome", "status"), [(1, Status.EXECUTED), (2, Status.EXPIRED), (3, Status.CANCELLED)])
-def test_a_report_counts_until_its_destination_was_read_past_it_and_never_afterwards(
-    world: World, outcome: int, status: Status
-) -> None:
+def test_report_counts_until_its_destination_was_read(world: World, outcome: int, status: Status) -> None:
     world.alpha.mine(routed(SENT))
     world.alpha.mine(reported(SENT, outcome), time=START + 100)
     for seconds, expected in ((100 + POLICY.max_lag, status), (100 + POLICY.max_lag + 1, Status.DIVERGED)):
@@ -697,7 +691,7 @@ def test_a_report_counts_until_its_destination_was_read_past_it_and_never_afterw
         assert request_retries(world.store.engine, POLICY, START + 300) == 0
 
 
-def test_an_execution_is_not_shown_as_one_before_its_creation_was_read(world: World) -> None:
+def test_execution_is_hidden_until_its_creation_is_read(world: World) -> None:
     world.beta.mine(received(SENT, 1), executed(SENT))
     for at, expected in ((START + 1 + POLICY.max_lag, Status.UNKNOWN), (LATER, Status.DIVERGED)):
         world.alpha.mine(time=at)
@@ -708,7 +702,7 @@ def test_an_execution_is_not_shown_as_one_before_its_creation_was_read(world: Wo
         assert shown.status is expected
 
 
-def test_every_kind_that_a_test_seeds_has_a_meaning_and_every_meaning_a_test() -> None:
+def test_every_kind_has_a_meaning_and_a_test() -> None:
     seeded = set(OF_A_MESSAGE.values()) | {"NONCE_GAP", "FAN_OUT_DIFFERS", "LANE_DIFFERS"}
     seeded |= set().union(*(kinds for kinds, _ in OF_STRANGERS.values()))
     seeded |= set().union(*NO_HONEST_ROUTER.values())

@@ -85,7 +85,7 @@ def test_an_unreachable_endpoint_is_an_error_that_names_it() -> None:
         reader.head()
 
 
-def test_what_one_endpoint_has_pruned_another_is_asked_for_and_the_first_stays_preferred() -> None:
+def test_pruned_data_is_asked_of_another_endpoint() -> None:
     chain = chain_of(5)
     first, archive = Endpoint(chain), Endpoint(chain)
     first.faults = {"eth_call": (-32000, "missing trie node 0xab (path ) state 0xab is not available")}
@@ -101,7 +101,7 @@ def test_what_one_endpoint_has_pruned_another_is_asked_for_and_the_first_stays_p
             reader.call_at(chain.blocks[3].hash, [b"\x01\x02\x03\x04"])
 
 
-def test_a_backfill_does_not_go_over_to_an_endpoint_that_lags_behind() -> None:
+def test_backfill_does_not_fail_over_to_a_laggard() -> None:
     chain = chain_of(400)
     first, laggard = Endpoint(chain, max_range=50, final=400), Endpoint(chain_copy(chain, 150), max_range=50, final=150)
     answers = 0
@@ -134,7 +134,7 @@ def test_an_endpoint_of_another_fork_halts_no_chain() -> None:
         assert reader.advance(position) is None
 
 
-def test_an_endpoint_with_other_newest_blocks_is_followed_only_if_nobody_comes_back_who_has_ours() -> None:
+def test_other_newest_blocks_are_followed_only_if_none_has_ours() -> None:
     chain, clock = chain_of(30), Clock()
     first, other = Endpoint(chain, final=10), Endpoint(forked(chain, 25, 8), final=10)
     with reader_of({FIRST: first, SECOND: other}, LIMITS, clock) as reader:
@@ -151,7 +151,7 @@ def test_an_endpoint_with_other_newest_blocks_is_followed_only_if_nobody_comes_b
 
 
 @pytest.mark.parametrize("fault", ["another fork", "a lower head", "a head below what was final"])
-def test_the_endpoint_in_use_gives_way_when_it_loses_what_another_still_has(fault: str) -> None:
+def test_endpoint_that_lost_blocks_is_replaced(fault: str) -> None:
     chain, clock = chain_of(30), Clock()
     first, second = Endpoint(chain, final=10), Endpoint(chain, final=10)
     with reader_of({FIRST: first, SECOND: second}, LIMITS, clock) as reader:
@@ -174,7 +174,7 @@ def test_the_endpoint_in_use_gives_way_when_it_loses_what_another_still_has(faul
     assert (advance.first, advance.position.block) == (31, 31)
 
 
-def test_a_final_block_that_no_endpoint_has_any_more_is_a_violation() -> None:
+def test_final_block_gone_everywhere_is_a_violation() -> None:
     chain = chain_of(30)
     both = {FIRST: Endpoint(chain, final=20), SECOND: Endpoint(chain, final=20)}
     with reader_of(both, LIMITS) as reader:
@@ -192,7 +192,7 @@ def test_a_final_block_that_no_endpoint_has_any_more_is_a_violation() -> None:
         (-32601, "the method does not exist"),
     ],
 )
-def test_where_a_node_does_not_know_the_tag_finalized_so_many_blocks_stand_for_finality(code: int, text: str) -> None:
+def test_unknown_finalized_tag_falls_back_to_a_depth(code: int, text: str) -> None:
     chain = chain_of(100)
     endpoint = Endpoint(chain, faults={"finalized": (code, text)})
     with reader_of(endpoint, SourceLimits(finality_depth=30)) as reader:
@@ -202,7 +202,7 @@ def test_where_a_node_does_not_know_the_tag_finalized_so_many_blocks_stand_for_f
     assert (final.number, final.hash) == (70, chain.blocks[70].hash)
 
 
-def test_requests_keep_the_pace_that_their_endpoint_takes_and_a_batch_is_as_many_as_it_holds() -> None:
+def test_request_pace_follows_the_endpoint() -> None:
     pace = Pace(4.0)
     assert [pace.wait_from(100.0, requests) for requests in (1, 1, 10, 1)] == [0.0, 0.25, 0.5, 3.0]
 
@@ -225,9 +225,7 @@ def test_a_readers_requests_to_one_url_are_paced_together(waits: list[float]) ->
         (EndpointPolicy(requests_per_second=1.0), (200_000, 1, 1)),
     ],
 )
-def test_a_backfill_keeps_an_endpoint_busy_and_shares_its_pace_with_no_idle_task(
-    limits: EndpointPolicy, plan: tuple[int, int, int]
-) -> None:
+def test_backfill_keeps_an_endpoint_busy(limits: EndpointPolicy, plan: tuple[int, int, int]) -> None:
     assert TaskPlan.of(200_000, 2, limits) == plan
 
 

@@ -85,7 +85,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     made.store.close()
 
 
-def test_an_execution_is_final_when_the_block_that_makes_it_so_is_the_head(world: World) -> None:
+def test_execution_is_final_when_its_finalizing_block_is_head(world: World) -> None:
     block = world.execute(MESSAGES[0])
     world.look(world.beta)
     world.mine_to_finality(DEPTH - 1)
@@ -97,7 +97,7 @@ def test_an_execution_is_final_when_the_block_that_makes_it_so_is_the_head(world
     assert world.noted() == {block: 500}
 
 
-def test_what_became_final_while_the_index_was_away_has_no_figure(world: World) -> None:
+def test_finality_during_an_absence_has_no_figure(world: World) -> None:
     world.execute(MESSAGES[0])
     world.look(world.beta)
     for _ in range(DEPTH):
@@ -110,7 +110,7 @@ def test_what_became_final_while_the_index_was_away_has_no_figure(world: World) 
     assert set(world.noted()) == {later}
 
 
-def test_a_repair_takes_back_what_was_noted_of_blocks_that_are_final_no_more(world: World) -> None:
+def test_repair_removes_final_times_of_lost_blocks(world: World) -> None:
     kept, gone = world.execute(MESSAGES[0]), world.execute(MESSAGES[1])
     world.look(world.beta)
     world.mine_to_finality()
@@ -148,9 +148,7 @@ looks = st.fixed_dictionaries(
 
 @settings(max_examples=15, deadline=None)
 @given(story=st.lists(looks, max_size=12), alpha_first=st.booleans())
-def test_any_order_of_batches_replays_and_reorgs_notes_for_each_block_the_first_head_that_made_it_final(
-    story: list[dict[str, Any]], alpha_first: bool
-) -> None:
+def test_any_history_notes_the_first_finalizing_head(story: list[dict[str, Any]], alpha_first: bool) -> None:
     world = World("sqlite://")
     expected: dict[int, int] = {}
     try:

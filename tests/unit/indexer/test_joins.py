@@ -97,7 +97,7 @@ def expect_the_chains_and_nothing_else(runner: Runner) -> None:
     assert [tuple(row) for row in of_store] == naive(runner.chains)
 
 
-def test_a_lake_whose_chain_took_final_blocks_back_is_not_filled_further_and_can_be_repaired(runner: Runner) -> None:
+def test_lake_with_reverted_final_blocks_is_repaired(runner: Runner) -> None:
     idle(runner, 3)
     runner.finalise()
     runner.run()
@@ -127,7 +127,7 @@ def repair(runner: Runner) -> None:
         store.close()
 
 
-def test_a_lake_of_another_history_is_neither_added_to_nor_read_from(runner: Runner) -> None:
+def test_lake_of_another_history_is_refused(runner: Runner) -> None:
     runner.run()
     elsewhere = Runner(runner.folder.with_name("elsewhere"), new_world())
     elsewhere.chains[0].branch = 7
@@ -166,7 +166,7 @@ def test_a_range_whose_join_can_not_be_compared_is_refused(runner: Runner) -> No
         store.close()
 
 
-def test_a_check_that_began_at_a_block_which_was_taken_back_begins_again(runner: Runner) -> None:
+def test_check_from_a_reverted_block_begins_again(runner: Runner) -> None:
     idle(runner, 2)
     runner.finalise()
     runner.run()
@@ -189,7 +189,7 @@ def test_a_check_that_began_at_a_block_which_was_taken_back_begins_again(runner:
     expect_the_chains_and_nothing_else(runner)
 
 
-def test_retry_requests_of_a_store_put_back_come_after_all_that_were_ever_written(tmp_path: Path) -> None:
+def test_restored_store_continues_its_sequence(tmp_path: Path) -> None:
     """Readers never look below the highest sequence that they have seen; an older copy of the store does not know it."""
     with indexed_world(tmp_path) as world:
         world.send(sent_message(1))
@@ -312,20 +312,18 @@ SEARCH = settings(
 
 @settings(SEARCH, max_examples=3)
 @given(data=st.data())
-def test_after_any_stops_reorgs_gaps_losses_and_restorations_the_index_is_what_the_chains_logs_say(
-    tmp_path: Path, data: st.DataObject
-) -> None:
+def test_any_history_leaves_the_chains_own_index(tmp_path: Path, data: st.DataObject) -> None:
     whatever_happens(data, tmp_path / "sample")
 
 
 @pytest.mark.long
 @settings(SEARCH, max_examples=100)
 @given(data=st.data())
-def test_after_many_more_of_them_the_index_is_what_the_chains_logs_say(tmp_path: Path, data: st.DataObject) -> None:
+def test_many_histories_leave_the_chains_own_index(tmp_path: Path, data: st.DataObject) -> None:
     whatever_happens(data, tmp_path / "sweep")
 
 
-def test_a_start_makes_the_statuses_of_another_waybill_again_and_says_how_far_it_is(runner: Runner) -> None:
+def test_new_version_recomputes_statuses_at_its_start(runner: Runner) -> None:
     runner.run()
     store = runner.opened()
     with store.engine.begin() as connection:

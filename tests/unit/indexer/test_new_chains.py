@@ -59,7 +59,7 @@ def _positions(store: Store, configs: list[ChainConfig], chains: tuple[Simulated
     return [(chain, positions[chain.chain_id]) for chain in chains]
 
 
-def test_a_new_chain_is_read_from_its_first_block_and_the_others_go_on(tmp_path: Path) -> None:
+def test_new_chain_starts_at_its_first_block(tmp_path: Path) -> None:
     alpha, beta = new_world()
     sent = [sent_message(nonce, quorum=1) for nonce in range(1, 21)]
     for one in sent[:15]:

@@ -65,12 +65,12 @@ def stalled(world: World, gmps: int = 0b1, nonce: int = 11, **changes: int) -> M
     return sent
 
 
-def test_healthy_gmps_come_first_then_silent_ones_and_the_one_already_tried_last_however_healthy(world: World) -> None:
+def test_ranking_prefers_healthy_then_untried_gmps(world: World) -> None:
     history(world, hyperlane=1, axelar=None, wormhole=9, layerzero=3, ccip=5)
     assert ranking(world, stalled(world, gmps=0b1)) == (L, C, W, A, H)
 
 
-def test_a_gmp_that_was_asked_after_another_ones_silence_is_ranked_by_its_own_time(world: World) -> None:
+def test_gmp_of_a_retry_is_ranked_by_its_own_time(world: World) -> None:
     silent, retried_over, slow = sent_message(1, quorum=1), sent_message(2, quorum=1), sent_message(3, quorum=1)
     world.happens(world.alpha, *(routed(one, gmps=0b10) for one in (silent, retried_over)), routed(slow, gmps=0b100))
     world.let_pass(60, world.alpha)
@@ -85,7 +85,7 @@ def test_a_gmp_that_was_asked_after_another_ones_silence_is_ranked_by_its_own_ti
     assert ranking(world, stalled(world, gmps=0b1, nonce=4))[:2] == (L, W)
 
 
-def test_a_gmp_that_has_done_nothing_yet_is_neither_preferred_nor_shunned(world: World) -> None:
+def test_unused_gmp_is_ranked_neutrally(world: World) -> None:
     messages = [sent_message(nonce, quorum=1) for nonce in range(1, 5)]
     world.happens(world.alpha, *[routed(one, gmps=0b10011) for one in messages])  # Hyperlane, Axelar, CCIP
     world.happens(world.beta, *[received(one, C) for one in messages], *[executed(one) for one in messages])
@@ -100,13 +100,13 @@ def test_a_gmp_that_has_delivered_is_not_asked_for_again(world: World) -> None:
     assert ranking(world, sent) == (W, L, C, H)
 
 
-def test_a_gmp_that_is_revoked_on_either_chain_or_paused_at_the_time_is_left_out(world: World) -> None:
+def test_revoked_or_paused_gmp_is_left_out(world: World) -> None:
     world.happens(world.alpha, adapter_revoked(A, bytes([A]) * 20), gmp_pause_set(W, world.now + 50))
     world.happens(world.beta, adapter_revoked(L, bytes([L]) * 20), gmp_pause_set(C, world.now + 500))
     assert ranking(world, stalled(world, nonce=1)) == (W, H)  # Wormhole's pause has ended by then
 
 
-def test_what_the_recipient_does_not_count_is_not_paid_for_until_it_counts_it_again(world: World) -> None:
+def test_gmp_outside_the_recipients_policy_is_left_out(world: World) -> None:
     recipient = sent_message().recipient
     world.happens(world.beta, policy_set(recipient, world.alpha.chain_id, 0b00011), policy_set(bytes(32), 1, 0b1))
     first = stalled(world, nonce=1)
@@ -115,7 +115,7 @@ def test_what_the_recipient_does_not_count_is_not_paid_for_until_it_counts_it_ag
     assert ranking(world, stalled(world, nonce=2)) == (A, W, L, C, H)
 
 
-def test_without_any_registration_read_those_count_that_the_lane_has_seen(tmp_path: Path) -> None:
+def test_unregistered_gmps_seen_on_the_lane_count(tmp_path: Path) -> None:
     world = World(f"sqlite:///{tmp_path / 'index.db'}")
     for chain in (world.alpha, world.beta):
         world.read(chain)

@@ -78,7 +78,7 @@ def test_an_unknown_message_is_none(index: Index) -> None:
         assert reader.receipts(bytes(32)) == []
 
 
-def test_an_orphan_names_the_message_that_its_transaction_created_when_it_came_back(index: Index) -> None:
+def test_orphan_names_its_successor(index: Index) -> None:
     lost, again = sent_message(1, sent_at=START), sent_message(1, sent_at=START + 7)
     index.alpha.mine(routed(lost))
     with index.read() as reader:
@@ -103,7 +103,7 @@ def test_chains_tell_how_far_they_are_and_how_late(index: Index) -> None:
     assert (beta.chain_id, beta.block, beta.lag_seconds) == (BETA, 0, 50)
 
 
-def test_a_malformed_event_is_listed_with_its_reason_and_its_message_is_unharmed(index: Index) -> None:
+def test_malformed_event_is_listed_with_its_reason(index: Index) -> None:
     sent = sent_message()
     name, values = routed(sent)
     index.alpha.mine((name, values), (name, values | {"envelope": b"short"}))
@@ -131,7 +131,7 @@ def test_readers_take_the_running_indexs_idea_of_stalled(index: Index) -> None:
     assert (found.status, found.deadline) == (Status.STALLED, START + 50)
 
 
-def test_a_store_from_a_newer_version_is_refused_by_writer_and_reader(index: Index) -> None:
+def test_newer_store_is_refused_by_writer_and_reader(index: Index) -> None:
     with index.store.engine.begin() as connection:
         connection.execute(update(tables.facts).where(tables.facts.c.name == "schema_version").values(value=99))
     for opening in (Store, IndexReader):
@@ -139,7 +139,7 @@ def test_a_store_from_a_newer_version_is_refused_by_writer_and_reader(index: Ind
             opening(index.url)
 
 
-def test_a_store_that_is_not_there_is_said_to_be_made_by_running_the_index(tmp_path: Path) -> None:
+def test_missing_store_names_the_command_that_creates_it(tmp_path: Path) -> None:
     with pytest.raises(IndexerError, match="waybill index run"):
         IndexReader(f"sqlite:///{tmp_path / 'none.db'}")
     assert not (tmp_path / "none.db").exists()
@@ -179,9 +179,7 @@ def test_settings_that_make_no_sense_are_refused(make: Any) -> None:
 
 
 @pytest.mark.parametrize(("ended", "status"), [(expired, Status.EXPIRED), (cancelled, Status.CANCELLED)])
-def test_a_message_that_has_ended_on_its_destination_is_never_stalled_nor_retried(
-    index: Index, ended: Callable[[Message], Event], status: Status
-) -> None:
+def test_ended_message_is_never_stalled(index: Index, ended: Callable[[Message], Event], status: Status) -> None:
     sent = sent_message(quorum=2, ttl=1)
     index.alpha.mine(routed(sent, gmps=0b11), *([cancellation_requested(sent)] if ended is cancelled else []))
     index.beta.mine(received(sent, 2))

@@ -43,7 +43,7 @@ def counted(world: World, sent: Message) -> tuple[int, int | None]:
     return found.receipts, found.quorum
 
 
-def test_a_receipt_that_a_revocation_voided_no_longer_counts_and_its_gmp_may_deliver_again(world: World) -> None:
+def test_voided_receipt_does_not_count(world: World) -> None:
     world.happens(world.beta, *(adapter_added(gmp, bytes([gmp]) * 20) for gmp in (1, 2)))
     before, after = world.send(sent_message(1, quorum=2)), world.send(sent_message(2, quorum=2))
     world.happens(world.beta, received(before, 1), received(after, 1), received(after, 2, 2), deferred(after))
@@ -61,7 +61,7 @@ def test_a_receipt_that_a_revocation_voided_no_longer_counts_and_its_gmp_may_del
     assert (world.status(before), counted(world, before)) == (Status.RECEIVED, (2, 2))
 
 
-def test_a_receipt_that_the_recipient_does_not_allow_does_not_count(world: World) -> None:
+def test_receipt_outside_the_policy_does_not_count(world: World) -> None:
     sent = sent_message(quorum=1)
     world.happens(world.beta, policy_set(sent.recipient, ALPHA, 0b110, quorum=1))
     world.send(sent)
@@ -85,7 +85,7 @@ def test_a_receipt_that_the_recipient_does_not_allow_does_not_count(world: World
         (2, [gmp_pause_set(1, START + 1)], (2, 2)),  # over
     ],
 )
-def test_what_counts_and_what_is_needed_follow_the_routers_rules_as_they_are_now(
+def test_receipt_counts_follow_the_routers_current_rules(
     world: World, first: int, rules: list[Event], expected: tuple[int, int]
 ) -> None:
     sent = world.send(sent_message(quorum=1))

@@ -124,9 +124,7 @@ def test_nothing_is_violated_as_long_as_the_final_block_is_there(world: World) -
 
 @pytest.mark.parametrize("forked", [False, True], ids=["alone", "beside one of another fork"])
 @pytest.mark.parametrize("silent", ["is behind", "does not answer", "answers with another block"])
-def test_nothing_is_called_violated_while_an_endpoint_does_not_say_what_it_has_there(
-    world: World, silent: str, *, forked: bool
-) -> None:
+def test_silent_endpoint_prevents_a_finality_verdict(world: World, silent: str, *, forked: bool) -> None:
     nodes = {
         "is behind": Endpoint(world.cut(2)),
         "does not answer": _down(),
@@ -141,7 +139,7 @@ def test_nothing_is_called_violated_while_an_endpoint_does_not_say_what_it_has_t
     assert world.lake.events(BETA, 0, 9) == before
 
 
-def test_a_repair_goes_back_to_the_last_block_that_any_endpoint_still_has_and_asks_that_one(world: World) -> None:
+def test_repair_goes_to_the_last_block_any_endpoint_has(world: World) -> None:
     deeper = world.cut(0)
     deeper.branch = 5
     for _ in range(6):
@@ -155,7 +153,7 @@ def test_a_repair_goes_back_to_the_last_block_that_any_endpoint_still_has_and_as
     assert world.store.positions()[BETA].final_hash == world.before.blocks[1].hash
 
 
-def test_a_repair_of_a_chain_that_has_lost_the_fork_meanwhile_changes_nothing(world: World) -> None:
+def test_repair_without_a_known_fork_changes_nothing(world: World) -> None:
     before, version = contents(world.store, *tables.metadata.sorted_tables), world.lake.version
     with world.beta_reader() as reader:
         violation = find_violation(reader, world.history)
@@ -166,7 +164,7 @@ def test_a_repair_of_a_chain_that_has_lost_the_fork_meanwhile_changes_nothing(wo
     assert (contents(world.store, *tables.metadata.sorted_tables), world.lake.version) == (before, version)
 
 
-def test_messages_whose_final_events_are_gone_are_diverged_with_the_evidence(world: World) -> None:
+def test_messages_with_lost_final_events_are_diverged(world: World) -> None:
     with world.beta_reader() as reader:
         violation = find_violation(reader, world.history)
     assert violation is not None
@@ -181,7 +179,7 @@ def test_messages_whose_final_events_are_gone_are_diverged_with_the_evidence(wor
     assert "MessageExecuted in block 2" in evidence
 
 
-def test_a_repair_goes_back_to_the_fork_and_the_index_follows_the_chain_again(world: World) -> None:
+def test_repair_rewinds_and_the_index_follows_again(world: World) -> None:
     before = world.lake.events(BETA, 0, 9)
     with world.beta_reader() as reader:
         violation = find_violation(reader, world.history)
@@ -226,7 +224,7 @@ def test_a_repair_cut_off_after_any_step_is_finished_by_the_next(
     assert [world.status(position) for position in range(3)] == [Status.EXECUTED, Status.EXECUTED, Status.ROUTED]
 
 
-def test_a_chain_that_halts_and_then_does_not_answer_ends_no_other(world: World) -> None:
+def test_halted_silent_chain_stops_no_other(world: World) -> None:
     class Unused:
         """No query is started."""
 

@@ -69,7 +69,7 @@ def world(tmp_path: Path) -> Iterator[World]:
     store.close()
 
 
-def test_what_ended_before_is_let_go_of_and_what_is_open_or_recent_stays(world: World) -> None:
+def test_pruning_keeps_open_and_recent_messages(world: World) -> None:
     assert forget_ended(world.store, START + 3) == 3
     assert world.ids() == {sent.id for sent in SENT[3:]}
     assert forget_ended(world.store, START + 10_000) == OLD - 3
@@ -130,7 +130,7 @@ def test_nonces_are_compared_with_all_messages_there_ever_were(world: World) -> 
         assert reader.divergences() == []
 
 
-def test_pruned_messages_are_counted_once_however_often_they_come_back(world: World) -> None:
+def test_pruned_messages_are_counted_once(world: World) -> None:
     for _ in range(3):
         forget_ended(world.store, START + 30_000)
         world.beta.mine(received(SENT[3], 2), time=START + 20_000)

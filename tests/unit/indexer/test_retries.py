@@ -40,7 +40,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield made
 
 
-def test_a_message_is_stalled_when_its_destination_was_read_past_the_deadline_and_not_before(world: World) -> None:
+def test_message_is_stalled_once_read_past_its_deadline(world: World) -> None:
     sent = world.send(sent_message())
     world.let_pass(99)
     assert (world.status(sent), world.ask()) == (Status.ROUTED, 0)
@@ -67,7 +67,7 @@ def test_a_request_says_what_the_bridge_must_know(world: World) -> None:
     assert request.reason == "1 of 2 receipts 100 s after the route; silent: Axelar"
 
 
-def test_one_request_is_written_per_attempt_however_often_it_is_asked(world: World) -> None:
+def test_attempt_has_one_request(world: World) -> None:
     world.send(sent_message())
     for _ in range(5):
         world.let_pass(100)
@@ -75,7 +75,7 @@ def test_one_request_is_written_per_attempt_however_often_it_is_asked(world: Wor
     assert len(world.requests()) == 1
 
 
-def test_a_retry_closes_the_request_and_its_own_deadline_opens_the_next(world: World) -> None:
+def test_retry_closes_the_request_and_sets_a_deadline(world: World) -> None:
     sent = world.send(sent_message())
     world.let_pass(100)
     assert world.ask() == 1
@@ -103,7 +103,7 @@ def test_a_store_made_anew_goes_on_with_higher_sequences(world: World, tmp_path:
     assert (after.message_id, after.attempt, after.generation) == (before.message_id, 1, 0)
 
 
-def test_a_destination_that_is_frozen_for_an_hour_gives_unknown_and_no_request(world: World) -> None:
+def test_frozen_destination_gives_unknown_and_no_request(world: World) -> None:
     late = world.send(sent_message(1))
     for minute in range(60):
         world.send(sent_message(minute + 2))
@@ -113,7 +113,7 @@ def test_a_destination_that_is_frozen_for_an_hour_gives_unknown_and_no_request(w
     assert world.requests() == []
 
 
-def test_after_the_freeze_messages_that_did_arrive_get_no_request_and_the_others_do(world: World) -> None:
+def test_delivered_messages_get_no_request_after_a_freeze(world: World) -> None:
     arrived, stalled = world.send(sent_message(1, quorum=1)), world.send(sent_message(2))
     world.let_pass(3600, world.alpha)
     world.ask()
@@ -122,19 +122,19 @@ def test_after_the_freeze_messages_that_did_arrive_get_no_request_and_the_others
     assert [request.message_id for request in world.requests()] == [stalled.id]
 
 
-def test_a_source_that_is_frozen_gives_no_request_because_a_retry_may_be_there_unseen(world: World) -> None:
+def test_frozen_source_gives_no_request(world: World) -> None:
     sent = world.send(sent_message())
     world.let_pass(3600, world.beta)
     assert (world.status(sent), world.ask()) == (Status.UNKNOWN, 0)
 
 
-def test_a_message_to_a_chain_that_is_not_indexed_is_unknown_and_gets_no_request(world: World) -> None:
+def test_destination_that_is_not_indexed_gets_no_request(world: World) -> None:
     sent = world.send(sent_message(destination_chain=999))
     world.let_pass(100)
     assert (world.status(sent), world.ask()) == (Status.UNKNOWN, 0)
 
 
-def test_a_message_whose_quorum_has_delivered_but_whose_recipient_failed_gets_no_request(world: World) -> None:
+def test_recipient_failure_at_quorum_gets_no_request(world: World) -> None:
     sent = world.send(sent_message(quorum=2))
     world.happens(world.beta, received(sent, 1), received(sent, 2, receipts=2), failed(sent))
     world.let_pass(1000)
@@ -148,7 +148,7 @@ def test_an_executed_message_gets_no_request(world: World) -> None:
     assert (world.status(sent), world.ask()) == (Status.EXECUTED, 0)
 
 
-def test_a_message_that_is_not_retriable_is_shown_as_stalled_and_gets_no_request(world: World) -> None:
+def test_unretriable_message_is_stalled_without_a_request(world: World) -> None:
     sent = world.send(sent_message(), retriable=False)
     world.let_pass(100)
     assert (world.status(sent), world.ask()) == (Status.STALLED, 0)
@@ -167,7 +167,7 @@ def test_a_message_whose_sender_cancels_it_gets_no_request(world: World) -> None
     assert (world.status(sent), world.ask()) == (Status.ROUTED, 0)
 
 
-def test_an_unfunded_message_waits_for_its_payer_and_gets_no_request(world: World) -> None:
+def test_unfunded_message_gets_no_request(world: World) -> None:
     sent = sent_message()
     world.happens(world.alpha, unfunded(sent))
     world.let_pass(1_000)
@@ -196,7 +196,7 @@ def test_a_lane_pause_ended_early_counts_only_that_long(world: World) -> None:
     assert world.status(sent) is Status.STALLED
 
 
-def test_no_retry_is_asked_for_on_account_of_time_in_which_the_lane_was_paused(world: World) -> None:
+def test_paused_time_does_not_count_for_a_retry(world: World) -> None:
     sent = world.send(sent_message())
     world.happens(world.beta, lane_pause_set(sent.source_chain, world.now + 60), gmp_pause_set(1, world.now + 900))
     world.let_pass(159)
@@ -207,7 +207,7 @@ def test_no_retry_is_asked_for_on_account_of_time_in_which_the_lane_was_paused(w
     assert request.deadline == START + 160
 
 
-def test_a_lanes_limit_goes_before_a_kinds_and_that_before_the_general_one(world: World) -> None:
+def test_lane_limit_precedes_kind_and_general_limit(world: World) -> None:
     query, plain = sent_message(1, kind=Kind.QUERY), sent_message(2)
     for sent in (query, plain):
         world.send(sent)
@@ -222,7 +222,7 @@ def test_a_lanes_limit_goes_before_a_kinds_and_that_before_the_general_one(world
     assert (world.status(query), world.status(plain)) == (Status.ROUTED, Status.ROUTED)
 
 
-def test_attempts_end_at_their_limit_and_each_is_given_twice_the_time_of_the_last_up_to_eight_times(
+def test_attempts_are_limited_with_growing_deadlines(
     world: World,
 ) -> None:
     sent = world.send(sent_message())
@@ -237,7 +237,7 @@ def test_attempts_end_at_their_limit_and_each_is_given_twice_the_time_of_the_las
     assert (world.status(sent), world.ask(policy)) == (Status.STALLED, 0)
 
 
-def test_a_kind_that_is_retried_less_often_gets_fewer_requests_and_a_heartbeat_none(world: World) -> None:
+def test_kind_limits_its_requests_and_heartbeats_get_none(world: World) -> None:
     query, heartbeat = sent_message(1, kind=Kind.QUERY), sent_message(2, kind=Kind.HEARTBEAT)
     lost = sent_message(3, kind=Kind.ACK)
     for sent in (query, heartbeat, lost):
@@ -252,7 +252,7 @@ def test_a_kind_that_is_retried_less_often_gets_fewer_requests_and_a_heartbeat_n
     assert (POLICY.retries_of(Kind.HEARTBEAT), POLICY.retries_of(Kind.ACK)) == (0, POLICY.max_message_retries)
 
 
-def test_a_critical_regulatory_action_is_asked_for_without_end_after_deadlines_that_grow_up_to_eight_times(
+def test_critical_action_is_requested_without_end(
     world: World,
 ) -> None:
     critical = world.send(sent_message(1, kind=Kind.REGULATORY_ACTION_CRITICAL))
@@ -268,7 +268,7 @@ def test_a_critical_regulatory_action_is_asked_for_without_end_after_deadlines_t
     assert (asked.count(critical.id), asked.count(other.id)) == (10, 2)
 
 
-def test_a_reorg_that_takes_the_retry_back_opens_a_new_generation(world: World) -> None:
+def test_reorged_retry_opens_a_new_generation(world: World) -> None:
     sent = world.send(sent_message())
     world.let_pass(100)
     world.ask()
@@ -281,7 +281,7 @@ def test_a_reorg_that_takes_the_retry_back_opens_a_new_generation(world: World) 
     assert world.ask() == 0
 
 
-def test_a_reorg_that_takes_the_execution_back_opens_a_new_generation(world: World) -> None:
+def test_reorged_execution_opens_a_new_generation(world: World) -> None:
     sent = world.send(sent_message(quorum=1))
     world.let_pass(100)
     world.ask()
@@ -305,7 +305,7 @@ def test_a_reorg_that_moves_the_cause_opens_a_new_generation(world: World) -> No
     assert second.cause_hash != first.cause_hash
 
 
-def test_a_reorg_that_takes_the_message_away_leaves_nothing_to_ask_for(world: World) -> None:
+def test_reorged_message_leaves_no_request(world: World) -> None:
     sent = world.send(sent_message())
     world.let_pass(100)
     world.alpha.reorganise(10)

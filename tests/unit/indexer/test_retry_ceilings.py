@@ -33,7 +33,7 @@ def requested(world: World) -> Counter[tuple[int, int]]:
     return Counter((one.source_chain, one.destination_chain) for one in world.requests())
 
 
-def test_a_lane_gets_no_more_requests_in_a_minute_than_its_ceiling(world: World) -> None:
+def test_lane_stays_within_its_ceiling(world: World) -> None:
     for nonce in range(1, 13):
         world.send(sent_message(nonce))
     world.let_pass(100)
@@ -45,7 +45,7 @@ def test_a_lane_gets_no_more_requests_in_a_minute_than_its_ceiling(world: World)
     assert len({request.message_id for request in world.requests()}) == 12
 
 
-def test_a_lane_with_many_overdue_messages_takes_nothing_from_another_and_is_warned_of_once_a_look(
+def test_overdue_lane_takes_nothing_from_another(
     world: World,
 ) -> None:
     world.happens(world.alpha, *[routed(sent_message(nonce)) for nonce in range(1, MANY + 1)])
@@ -59,7 +59,7 @@ def test_a_lane_with_many_overdue_messages_takes_nothing_from_another_and_is_war
     assert warnings == [((ALPHA, BETA), MANY - POLICY.requests_per_lane_minute)] * 3
 
 
-def test_lanes_take_turns_where_one_transaction_does_not_hold_all(world: World) -> None:
+def test_lanes_take_turns_across_transactions(world: World) -> None:
     world.happens(world.alpha, *[routed(sent_message(nonce)) for nonce in range(1, MANY + 1)])
     world.let_pass(1)
     world.happens(world.beta, *[routed(other_way(nonce)) for nonce in range(1, 11)])

@@ -88,9 +88,7 @@ def steps(draw: st.DrawFn) -> dict[str, Any]:
 
 @settings(max_examples=12, deadline=None)
 @given(story=st.lists(steps(), max_size=10), pieces=st.integers(1, 4))
-def test_any_order_of_batches_replays_and_reorgs_gives_the_tables_of_the_chains_as_they_are(
-    story: list[dict[str, Any]], pieces: int
-) -> None:
+def test_any_order_of_batches_gives_the_chains_tables(story: list[dict[str, Any]], pieces: int) -> None:
     world = new_world()
     known: list[list[bytes]] = [[], []]
     store, fresh = Store("sqlite://", max_rows=pieces), Store("sqlite://")
@@ -213,7 +211,7 @@ def test_a_message_and_its_receipts_carry_what_its_events_say(store: Store) -> N
     ]
 
 
-def test_a_message_whose_source_was_reorged_away_is_kept_as_an_orphan_until_it_comes_back(store: Store) -> None:
+def test_orphaned_message_is_kept_until_it_returns(store: Store) -> None:
     alpha, _ = new_world()
     sent = sent_message()
     alpha.mine(routed(sent))
@@ -228,7 +226,7 @@ def test_a_message_whose_source_was_reorged_away_is_kept_as_an_orphan_until_it_c
     assert contents(store, tables.orphans)["orphans"] == []
 
 
-def test_an_unfunded_message_is_described_by_its_creation_and_dispatched_by_nobody_yet(store: Store) -> None:
+def test_unfunded_message_is_described_and_undispatched(store: Store) -> None:
     alpha, _ = new_world()
     sent = sent_message(quorum=2)
     alpha.mine(unfunded(sent, gmps=0b11))
@@ -261,7 +259,7 @@ def test_blocks_that_leave_a_gap_are_refused_and_change_nothing(store: Store) ->
     assert contents(store, *tables.metadata.sorted_tables) == before
 
 
-def test_blocks_of_another_branch_than_the_one_stored_are_refused(store: Store) -> None:
+def test_blocks_of_another_branch_are_refused(store: Store) -> None:
     alpha, _ = new_world()
     alpha.mine()
     apply(store, alpha)
@@ -270,9 +268,7 @@ def test_blocks_of_another_branch_than_the_one_stored_are_refused(store: Store) 
         apply(store, alpha, first=2)
 
 
-def test_a_crash_in_the_middle_of_a_transaction_leaves_the_store_as_it_was(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_crash_in_a_transaction_changes_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     alpha, _ = new_world()
     alpha.mine(routed(MESSAGES[0]))
     apply(store, alpha)
@@ -292,9 +288,7 @@ def test_a_crash_in_the_middle_of_a_transaction_leaves_the_store_as_it_was(
 
 
 @given(sizes=st.lists(st.integers(0, 6), min_size=1, max_size=10), most=st.integers(1, 8))
-def test_pieces_of_a_range_join_to_the_whole_and_are_small_unless_one_block_is_large(
-    sizes: list[int], most: int
-) -> None:
+def test_pieces_of_a_range_join_to_the_whole(sizes: list[int], most: int) -> None:
     chain = SimulatedChain(ALPHA)
     for number, size in enumerate(sizes):
         chain.mine(*[retried(MESSAGES[0], attempt) for attempt in range(size)], time=number)
@@ -312,7 +306,7 @@ def test_pieces_of_a_range_join_to_the_whole_and_are_small_unless_one_block_is_l
         assert part.position.hash_at(part.position.block) == chain.blocks[part.position.block].hash[:16]
 
 
-def test_statuses_by_other_queries_are_made_again_once_and_nothing_else_changes(store: Store) -> None:
+def test_statuses_of_other_queries_are_recomputed_once(store: Store) -> None:
     alpha, beta = new_world()
     sent = [sent_message(nonce, quorum=1) for nonce in range(1, 4)]
     alpha.mine(*[routed(one) for one in sent], cancellation_requested(sent[0]), retried(sent[0], 1))

@@ -150,16 +150,14 @@ FROM_ONE_FIXTURE = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 @settings(max_examples=4, deadline=None, suppress_health_check=FROM_ONE_FIXTURE)
 @given(story=STORIES)
-def test_any_story_gives_the_same_tables_and_answers_in_both_stores(pair: Pair, story: list[dict[str, Any]]) -> None:
+def test_both_engines_give_the_same_tables(pair: Pair, story: list[dict[str, Any]]) -> None:
     play(pair, story)
 
 
 @pytest.mark.long
 @settings(max_examples=100, deadline=None, suppress_health_check=FROM_ONE_FIXTURE)
 @given(story=STORIES)
-def test_hundreds_of_stories_give_the_same_tables_and_answers_in_both_stores(
-    pair: Pair, story: list[dict[str, Any]]
-) -> None:
+def test_both_engines_give_the_same_tables_in_many_stories(pair: Pair, story: list[dict[str, Any]]) -> None:
     play(pair, story)
 
 
@@ -206,7 +204,7 @@ def test_a_reader_of_postgresql_sees_one_state_and_can_not_write(postgresql: Ser
     store.close()
 
 
-def test_a_server_that_was_restarted_is_found_again_with_all_that_was_committed() -> None:
+def test_restarted_server_has_all_commits() -> None:
     with running_postgresql(durable=True) as server:
         url = server.new_url()
         store = Store(url)
@@ -223,7 +221,7 @@ def test_a_server_that_was_restarted_is_found_again_with_all_that_was_committed(
         store.close()
 
 
-def test_a_schema_that_holds_other_tables_is_refused_without_showing_the_password(postgresql: Server) -> None:
+def test_schema_with_other_tables_is_refused(postgresql: Server) -> None:
     url = postgresql.new_url()
     engine = create_engine(url)
     with engine.begin() as connection:
@@ -253,7 +251,7 @@ def test_a_postgresql_store_of_another_version_is_refused(postgresql: Server) ->
         ("postgresql://user:secret@127.0.0.1:9/index", r"postgresql://user:\*\*\*@127\.0\.0\.1:9/index can't be"),
     ],
 )
-def test_a_url_behind_which_no_store_can_be_is_an_error_that_says_so(url: str, text_: str) -> None:
+def test_url_without_a_store_is_an_error(url: str, text_: str) -> None:
     for open_ in (Store, reading_engine):
         with pytest.raises(IndexerError, match=text_):
             open_(url)

@@ -139,9 +139,7 @@ SAMPLE = seeds.dice("step of the sink").sample(sorted(CELLS), 4)
 @pytest.mark.parametrize(
     "cell", [pytest.param(cell, marks=[] if cell in SAMPLE else pytest.mark.long) for cell in CELLS]
 )
-def test_a_step_that_was_deleted_rewound_or_advanced_loses_and_doubles_nothing(
-    tmp_path: Path, made: Made, cell: str
-) -> None:
+def test_lost_or_advanced_step_loses_nothing(tmp_path: Path, made: Made, cell: str) -> None:
     folder, what = tmp_path / "index", CELLS[cell]
     shutil.copytree(made.folder / "now", folder)
     if "of" in what:
@@ -156,7 +154,7 @@ def test_a_step_that_was_deleted_rewound_or_advanced_loses_and_doubles_nothing(
     assert is_right(folder, HEADS["later"])
 
 
-def test_a_checkpoint_is_forgotten_and_one_that_can_not_be_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_unforgettable_checkpoint_is_refused(tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
     delete_checkpoint(checkpoint)
     (checkpoint / "offsets").mkdir(parents=True)

@@ -100,7 +100,7 @@ ALL_EQUAL = {(chain, direction): "equal" for chain in (ALPHA, BETA) for directio
 
 
 @pytest.mark.parametrize("in_lake", [True, False])
-def test_a_complete_index_equals_the_routers_totals_at_the_last_final_block(world: World, *, in_lake: bool) -> None:
+def test_complete_index_equals_the_routers_totals(world: World, *, in_lake: bool) -> None:
     world.tell(12)
     world.index(in_lake=in_lake)
     checks = world.check()
@@ -144,7 +144,7 @@ def test_a_log_that_the_lake_has_twice_shows(world: World) -> None:
     assert verdicts(checks)[BETA, "executed"] == "different"
 
 
-def test_without_the_routers_state_a_lane_is_unverified_never_equal(world: World) -> None:
+def test_lane_without_router_state_is_unverified(world: World) -> None:
     world.tell(3)
     world.index()
     checks = world.check(pruned_below=10**9)
@@ -159,7 +159,7 @@ def test_a_chain_without_a_final_block_is_unverified(world: World) -> None:
     assert {check.verdict for check in world.check()} == {Verdict.UNVERIFIED}
 
 
-def test_a_router_that_counts_otherwise_than_it_emits_is_told_from_a_lost_block(world: World) -> None:
+def test_miscounting_router_is_told_from_a_lost_block(world: World) -> None:
     world.tell(3)
     world.index()
     name, values = world.beta.blocks[2].events[1]
@@ -184,7 +184,7 @@ class Hiding(WithRouter):
         return [log for log in Endpoint._eth_getLogs(self, query) if log["blockNumber"] != hex(5)]
 
 
-def test_logs_that_do_not_add_up_to_what_the_router_counts_correct_nothing(world: World) -> None:
+def test_logs_that_do_not_add_up_correct_nothing(world: World) -> None:
     world.tell(12)
     world.index()
     world.lose(world.beta, 3)
@@ -219,9 +219,7 @@ def test_watch_corrects_lost_blocks_and_notes_where_to_go_on(world: World, monke
     assert len(last_equal(world.store.engine)) == len(ALL_EQUAL)
 
 
-def test_a_chain_that_can_not_be_asked_at_a_look_ends_no_running_index(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreachable_chain_does_not_end_the_check(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.tell(3)
     world.index()
     down = WithRouter(world.beta, misbehave=lambda *_: httpx.Response(401))
@@ -231,7 +229,7 @@ def test_a_chain_that_can_not_be_asked_at_a_look_ends_no_running_index(
     assert len(last_equal(world.store.engine)) == len(ALL_EQUAL)
 
 
-def test_the_next_check_begins_where_the_last_found_the_lanes_equal(world: World) -> None:
+def test_next_check_begins_at_the_last_equal_block(world: World) -> None:
     world.tell(4)
     world.index()
     store_checks(world.store.engine, world.check(), 1.0)

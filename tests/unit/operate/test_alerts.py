@@ -35,7 +35,7 @@ def named(text: str) -> set[str]:
     return set(re.findall(r"\bwaybill_[a-z_]*[a-z]\b", text))
 
 
-def test_each_alert_fires_on_series_that_must_raise_it_and_is_silent_on_others() -> None:
+def test_alert_fires_on_its_series_only() -> None:
     done = subprocess.run(
         [find_program("promtool", "prometheus", with_dependencies=False), "test", "rules", OPS / "alerts.test.yml"],
         capture_output=True,
@@ -74,7 +74,7 @@ def test_promtool_refuses_a_rule_that_does_not_fire(tmp_path: Path) -> None:
         *sorted((ROOT / "docs").rglob("*.md")),
     ],
 )
-def test_no_rule_panel_or_document_names_a_metric_that_does_not_exist(path: Path) -> None:
+def test_rules_and_panels_name_existing_metrics(path: Path) -> None:
     assert named(path.read_text()) - NAMES == set()
 
 

@@ -230,9 +230,7 @@ def monitor(
     )
 
 
-async def test_a_dead_letter_stays_counted_once_it_is_decided_and_counts_again_when_it_comes_back(
-    chains: dict[int, EvmChain], tmp_path: Path
-) -> None:
+async def test_decided_letter_stays_counted(chains: dict[int, EvmChain], tmp_path: Path) -> None:
     log, store = memory_dead_letters(), memory_store()
     drafts = [
         entered("one", gmp="axelar"),
@@ -249,9 +247,7 @@ async def test_a_dead_letter_stays_counted_once_it_is_decided_and_counts_again_w
     assert counted == [(1, 1), (0, 1), (1, 2), (0, 2)]
 
 
-async def test_every_number_is_that_of_the_store_and_the_chains_also_after_a_restart(
-    chains: dict[int, EvmChain], tmp_path: Path
-) -> None:
+async def test_metrics_equal_store_and_chains_after_a_restart(chains: dict[int, EvmChain], tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/bridge.db"
     store = open_store(url)
     fill(store)
@@ -303,9 +299,7 @@ async def test_every_number_is_that_of_the_store_and_the_chains_also_after_a_res
     assert ("waybill_divergences", frozenset({("severity", "low")})) not in found, "any stranger can cause it"
 
 
-async def test_executions_retries_breakers_and_how_far_all_have_read_are_numbers_too(
-    chains: dict[int, EvmChain], tmp_path: Path
-) -> None:
+async def test_executions_retries_and_breakers_are_exposed(chains: dict[int, EvmChain], tmp_path: Path) -> None:
     now, silent = time.time(), Failure(at=0, kind=FailureKind.TRANSIENT, code="NotAttestedError", message="no proof")
     with closing(open_store(f"sqlite:///{tmp_path}/bridge.db")) as store:
         fill(store)
@@ -350,9 +344,7 @@ async def test_a_delivery_that_is_set_back_again_and_again_is_stuck(
             assert value(found, "waybill_outbox_stuck_entries", **LANE, gmp="axelar") == stuck
 
 
-async def test_what_is_under_way_counts_as_lag_and_what_has_ended_does_not(
-    chains: dict[int, EvmChain], tmp_path: Path
-) -> None:
+async def test_open_deliveries_count_as_lag(chains: dict[int, EvmChain], tmp_path: Path) -> None:
     now = time.time()
     with closing(open_store(f"sqlite:///{tmp_path}/bridge.db")) as store:
         store.observations.record(observed_range(*map(message, (1, 2, 3)), gmps=(Gmp.AXELAR,), now=now))
@@ -418,9 +410,7 @@ async def test_a_chain_that_is_down_hides_no_other_number(
     assert value(found, "waybill_lag_messages", **LANE, gmp="axelar") == 2
 
 
-async def test_a_letter_counts_until_it_is_decided_and_not_because_its_delivery_is_dead(
-    chains: dict[int, EvmChain], tmp_path: Path
-) -> None:
+async def test_letter_counts_until_decided(chains: dict[int, EvmChain], tmp_path: Path) -> None:
     store = memory_store()
     fill(store)
     dead_letters = letters_of(store)

@@ -14,11 +14,11 @@ RIGHT = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC"
 
 
 @pytest.mark.parametrize("text", [RIGHT, RIGHT.lower(), f"0x{RIGHT[2:].upper()}"])
-def test_an_address_may_be_written_in_one_case_or_with_its_checksum(text: str) -> None:
+def test_address_is_accepted_in_one_case_or_checksummed(text: str) -> None:
     assert checksummed(text) == RIGHT == from_bytes32(to_bytes32(text))
 
 
-def test_a_text_that_may_be_a_private_key_is_refused_and_never_shown() -> None:
+def test_possible_private_key_is_refused_and_hidden() -> None:
     key = "ab" * 32
     for text in (key, f"0x{key}"):
         with pytest.raises(AddressError, match="64 hex digits are not an EVM address, which has 40") as refused:
@@ -41,7 +41,7 @@ def test_a_text_that_may_be_a_private_key_is_refused_and_never_shown() -> None:
         "",
     ],
 )
-def test_what_is_no_address_or_has_a_wrong_checksum_is_refused_wherever_one_is_given(text: str) -> None:
+def test_invalid_address_is_refused_everywhere(text: str) -> None:
     for read in (checksummed, to_bytes32):
         with pytest.raises(AddressError, match="EIP-55 checksum"):
             read(text)

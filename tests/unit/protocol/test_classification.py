@@ -101,7 +101,7 @@ def test_every_error_of_streamforge_has_a_row() -> None:
         (ZeroDivisionError(), "ZeroDivisionError", FailureKind.UNKNOWN, Disposition.RETRY),
     ],
 )
-def test_a_failure_is_recorded_with_its_code_and_treated_by_its_kind(
+def test_failure_has_its_code_and_its_kinds_treatment(
     error: Exception, code: str, kind: FailureKind, disposition: Disposition
 ) -> None:
     assert (code_of(error), classify(error).kind, classify(error).disposition) == (code, kind, disposition)

@@ -11,7 +11,7 @@ from bridge.protocol.contracts import ROUTER, _known_errors, decode_revert, expl
 from bridge.protocol.ports import CallRevertedError
 
 
-def test_a_send_that_too_few_gmps_take_is_explained_by_each_gmps_own_reason() -> None:
+def test_failed_send_is_explained_by_each_gmps_reason() -> None:
     low = keccak(text="WrongFee(uint256,uint256)")[:4] + encode(["uint256", "uint256"], [4, 5])
     refused = keccak(text="TooFewDispatched(uint256,uint256,(uint8,bytes)[])")[:4] + encode(
         ["uint256", "uint256", "(uint8,bytes)[]"], [0, 1, [(1, low), (2, b"")]]
@@ -22,7 +22,7 @@ def test_a_send_that_too_few_gmps_take_is_explained_by_each_gmps_own_reason() ->
     )
 
 
-def test_reasons_that_a_lying_node_nests_without_end_are_told_in_short() -> None:
+def test_endless_nested_reasons_are_cut() -> None:
     nested = b""
     for _ in range(3_000):
         nested = keccak(text="ExecutionReverted(bytes)")[:4] + encode(["bytes"], [nested])

@@ -89,15 +89,13 @@ def test_every_kind_of_message_has_a_policy() -> None:
 
 
 @given(policy=policies, attempt=st.integers(1, 40), draw=st.floats(0, 1, exclude_max=True))
-def test_a_wait_is_the_documents_formula_with_its_jitter_below_the_cap(
-    policy: DeliveryPolicy, attempt: int, draw: float
-) -> None:
+def test_wait_is_the_documents_formula_below_the_cap(policy: DeliveryPolicy, attempt: int, draw: float) -> None:
     unlimited = DeliveryPolicy(None, policy.base, policy.cap, dead_letter=False)
     nominal = min(policy.base * 2 ** (attempt - 1), policy.cap / 1.1)
     assert delay(unlimited, attempt, draw=draw) == pytest.approx(nominal * (1 + draw * 0.2 - 0.1))
 
 
-def test_a_proof_is_asked_for_after_a_tenth_of_its_age_and_critical_ones_at_their_cap() -> None:
+def test_proof_is_asked_for_after_a_tenth_of_its_age() -> None:
     plain, critical = DEFAULT_POLICIES[Kind.PLAIN], DEFAULT_POLICIES[Kind.REGULATORY_ACTION_CRITICAL]
     assert [attestation_pause(plain, age) for age in (0, 10, 100, 1_000, 100_000)] == [1, 1, 10, 100, 600]
     assert [attestation_pause(critical, age) for age in (0, 30, 100_000)] == [1, 3, 5]
@@ -128,7 +126,7 @@ def test_a_critical_action_is_tried_without_end(attempt: int, failed: FailureKin
     assert delay(DEFAULT_POLICIES[Kind.REGULATORY_ACTION_CRITICAL], attempt, kind=failed) is not None
 
 
-def test_what_can_never_succeed_is_not_tried_again_and_what_nobody_knows_is() -> None:
+def test_permanent_failure_is_not_retried_and_unknown_is() -> None:
     policy = DEFAULT_POLICIES[Kind.PLAIN]
     assert delay(policy, 1, kind=FailureKind.TERMINAL) is None
     assert delay(policy, 1, kind=FailureKind.UNKNOWN) is not None
@@ -149,9 +147,7 @@ def test_what_can_never_succeed_is_not_tried_again_and_what_nobody_knows_is() ->
         (Kind.REGULATORY_ACTION_CRITICAL, DeliveryPolicy(None, 1, 2, dead_letter=True), "never becomes a dead letter"),
     ],
 )
-def test_a_table_that_contradicts_itself_is_refused_naming_the_row(
-    kind: Kind, policy: DeliveryPolicy, complaint: str
-) -> None:
+def test_inconsistent_table_is_refused_naming_the_row(kind: Kind, policy: DeliveryPolicy, complaint: str) -> None:
     with pytest.raises(PolicyError, match=f"{kind.name}: .*{complaint}"):
         validated({**DEFAULT_POLICIES, kind: policy})
 

@@ -9,7 +9,7 @@ from bridge.service.settings import Settings
 from tests.unit.gmps.test_adapter_dispatches import DEPLOYMENT
 
 
-def test_urls_are_read_from_the_environment_and_one_that_is_not_set_is_named(
+def test_urls_come_from_the_environment_or_are_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     text = DEPLOYMENT.to_json().replace("http://127.0.0.1:1", "https://node.example/${NODE_KEY}", 1)

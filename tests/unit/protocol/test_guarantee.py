@@ -76,9 +76,7 @@ def test_a_guarantee_has_every_field_of_the_document() -> None:
         (Kind.LOCK_MANAGEMENT, IdempotencyStrategy.MESSAGE_ID_PLUS_NONCE),
     ],
 )
-def test_each_kind_has_its_idempotency_strategy_where_the_recipient_has_the_guard(
-    kind: Kind, strategy: IdempotencyStrategy
-) -> None:
+def test_idempotency_strategy_follows_kind_and_guard(kind: Kind, strategy: IdempotencyStrategy) -> None:
     sent, every = message(kind=kind), frozenset(IdempotencyStrategy)
     assert policy_of(sent, OPERATOR, guards=every).idempotency_strategy is strategy
     bare = policy_of(sent, OPERATOR, guards=every - {strategy}).idempotency_strategy
@@ -120,7 +118,7 @@ def test_the_recommended_ttls_are_those_of_the_document() -> None:
     }
 
 
-def test_nobody_can_choose_a_limit_or_a_dead_letter_for_a_critical_action() -> None:
+def test_critical_action_can_not_be_limited() -> None:
     sent = message(kind=Kind.REGULATORY_ACTION_CRITICAL)
     chosen = policy_of(sent, OPERATOR, replace(CHOICE, max_retries=1, dead_letter=True)).delivery
     assert (chosen.max_retries, chosen.dead_letter) == (None, False)
@@ -131,7 +129,7 @@ def test_the_defaults_hold_together() -> None:
     Settings.load()
 
 
-def test_a_dedup_window_below_ttl_and_skew_is_refused_naming_both() -> None:
+def test_short_dedup_window_is_refused_naming_both() -> None:
     ttls: dict[Kind, int] = {kind: min(ttl, 600) for kind, ttl in RECOMMENDED_TTL.items()} | {Kind.PLAIN: 0}
     for window in (610, 700):
         require_reliable(Reliability(ttls=ttls), dedup_window=window)
@@ -142,9 +140,7 @@ def test_a_dedup_window_below_ttl_and_skew_is_refused_naming_both() -> None:
 
 
 @pytest.mark.parametrize(("changed", "least"), [({}, 610), ({"max_clock_skew": 50}, 700)])
-def test_the_window_that_the_settings_need_counts_their_own_ttls_and_clock_skew(
-    changed: dict[str, Any], least: int
-) -> None:
+def test_required_window_counts_ttls_and_clock_skew(changed: dict[str, Any], least: int) -> None:
     ttls = {kind.name.lower(): min(ttl, 600) for kind, ttl in RECOMMENDED_TTL.items()} | {"plain": 0}
     reliability = {"ttls": ttls, **changed}
     Settings.load(retention=least, reliability=reliability)
@@ -154,7 +150,7 @@ def test_the_window_that_the_settings_need_counts_their_own_ttls_and_clock_skew(
         Settings.load(retention=least, reliability={**reliability, "ttls": {**ttls, "governance_execute": 700}})
 
 
-def test_a_capacity_below_rate_times_window_is_refused_naming_both() -> None:
+def test_small_capacity_is_refused_naming_both() -> None:
     require_reliable(Reliability(dedup_capacity=2_592_000, messages_per_second=1))
     with pytest.raises(
         PolicyError,
@@ -165,13 +161,13 @@ def test_a_capacity_below_rate_times_window_is_refused_naming_both() -> None:
         Settings.load(reliability={"messages_per_second": 2})
 
 
-def test_the_relayer_keeps_to_the_capacity_that_is_set_and_by_default_to_one_that_the_window_needs() -> None:
+def test_capacity_defaults_to_what_the_window_needs() -> None:
     """The document's 100,000 would be refused: 30 days at a message a second are more (X-3)."""
     assert Settings.load().reliability.dedup_capacity == 5_000_000
     assert Settings.load(reliability={"dedup_capacity": 3_000_000}).reliability.dedup_capacity == 3_000_000
 
 
-def test_a_lock_that_ends_before_its_messages_retries_is_refused_naming_both() -> None:
+def test_short_lock_is_refused_naming_both() -> None:
     require_reliable(Reliability(lock_ttl=1_020))
     with pytest.raises(
         PolicyError, match=r"lock TTL is 1019 s.*1020 s: TTL of GOVERNANCE_EXECUTE 600 s \+ retry window 420 s"
@@ -185,7 +181,7 @@ def test_a_lock_that_ends_before_its_messages_retries_is_refused_naming_both() -
     assert Kind.REGULATORY_ACTION_CRITICAL not in LOCKING
 
 
-def test_a_lock_covers_every_kind_that_may_take_one_and_a_regulatory_action_as_long_as_a_state_sync() -> None:
+def test_lock_covers_every_kind_that_takes_one() -> None:
     windows = {kind: DEFAULT_POLICIES[kind].retry_window for kind in LOCKING}
     assert windows[Kind.REGULATORY_ACTION] == windows[Kind.STATE_SYNC] == 300
     assert windows[Kind.GOVERNANCE_EXECUTE] == 420
@@ -195,14 +191,14 @@ def test_a_lock_covers_every_kind_that_may_take_one_and_a_regulatory_action_as_l
     assert named == LOCKING, "what takes 300 s is no less of a bound for being the third"
 
 
-def test_a_ttl_shorter_than_the_retries_or_the_way_is_refused_naming_both() -> None:
+def test_short_ttl_is_refused_naming_both() -> None:
     with pytest.raises(PolicyError, match=r"TTL of STATE_SYNC is 60 s, less than its tries wait together: 68\.2 s"):
         require_reliable(Reliability(ttls={**RECOMMENDED_TTL, Kind.STATE_SYNC: 60}))
     with pytest.raises(PolicyError, match=r"TTL of QUERY is 30 s.*source finality 780 s \+ a GMP's usual time 10 s"):
         require_reliable(Reliability(source_finality=780))
 
 
-def test_all_contradictions_are_told_at_once_and_the_relayer_does_not_start() -> None:
+def test_all_contradictions_are_reported_before_the_start() -> None:
     with pytest.raises(SettingsError) as refused:
         Settings.load(retention=700, reliability={"lock_ttl": 10})
     text = str(refused.value)
@@ -245,7 +241,7 @@ class Undelivered(SimulatedAdapter):
     ],
 )
 @in_virtual_time
-async def test_a_phase_that_hangs_ends_in_a_timeout_and_a_retry_but_for_best_effort(
+async def test_hanging_phase_times_out_except_for_best_effort(
     kind: Kind, changed: Atomicity | None, codes: set[str], phase: str, adapter: type[SimulatedAdapter]
 ) -> None:
     world, store = World(), memory_store()
@@ -274,7 +270,7 @@ async def test_a_phase_that_hangs_ends_in_a_timeout_and_a_retry_but_for_best_eff
     await world.stop()
 
 
-def test_a_level_of_atomicity_that_does_not_exist_or_is_of_no_kind_is_refused() -> None:
+def test_unknown_level_of_atomicity_is_refused() -> None:
     with pytest.raises(SettingsError, match="not a kind of message"):
         Settings.load(atomicity={"gossip": "GUARANTEED"})
     with pytest.raises(SettingsError, match="ALL_OR_NOTHING"):
@@ -309,7 +305,7 @@ NETWORK = Deployment.model_validate(
 )
 
 
-def test_the_documents_classes_of_assets_have_its_minimums_and_others_need_one() -> None:
+def test_asset_classes_have_the_documents_minimums() -> None:
     members = {"alpha": [REGULATED]}
     named = {name: {"members": members} for name in ("high-frequency", "regulatory")}
     found = {one.name: one.min_ttl for one in Settings.load(asset_classes=named).classes(NETWORK)}
@@ -318,7 +314,7 @@ def test_the_documents_classes_of_assets_have_its_minimums_and_others_need_one()
         Settings.load(asset_classes={"gold": {"members": members}})
 
 
-def test_a_message_is_of_the_strictest_class_that_its_sender_or_recipient_is_in() -> None:
+def test_message_has_its_strictest_asset_class() -> None:
     settings = Settings.load(
         asset_classes={
             "regulatory": {"members": {"alpha": [REGULATED]}},
@@ -338,7 +334,7 @@ def test_a_message_is_of_the_strictest_class_that_its_sender_or_recipient_is_in(
 
 
 @in_virtual_time
-async def test_the_relayer_reports_once_what_was_routed_below_the_minimum_of_its_class() -> None:
+async def test_ttl_below_its_asset_class_is_reported_once() -> None:
     world, store = World(), memory_store()
     world.start()
     members = {world.deployment.chain(ALPHA).name: frozenset({DAPP.address})}

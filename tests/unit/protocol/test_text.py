@@ -47,7 +47,7 @@ def test_a_long_text_says_how_much_of_it_was_cut() -> None:
     assert re.search(r"x… \(4\d{4} more characters\)$", failed.message)
 
 
-def test_what_a_node_answers_reaches_no_history_with_its_control_characters() -> None:
+def test_control_characters_reach_no_history() -> None:
     assert failure_of(TransientError("gone\x1b]0;owned\x07"), 0).message == r"gone\x1b]0;owned\x07"
     assert failure_of(CallRevertedError(reverted("`x`")), 0).message == r'Error(message="\x60x\x60")'
 

@@ -16,9 +16,7 @@ PENDING = {Gmp.HYPERLANE: 40.0, Gmp.AXELAR: 90.0}  # seconds; deliveries over th
 
 
 @in_virtual_time
-async def test_a_delivery_was_attested_when_its_proof_was_there_and_neither_when_it_was_seen_nor_when_it_was_made() -> (
-    None
-):
+async def test_attestation_time_is_when_the_proof_was_there() -> None:
     world, store, clock = World(), memory_store(), VirtualClock()
     world.start()
     proven: dict[tuple[bytes, Gmp], float] = {}

@@ -41,7 +41,7 @@ def test_failures_that_are_not_the_gmp_s_do_not_count(code: str) -> None:
     assert after(*(tried(at, code, at) for at in range(100))).state(100) is BreakerState.CLOSED
 
 
-def test_a_delivery_closes_it_and_a_failed_probe_doubles_the_wait_up_to_the_cap() -> None:
+def test_delivery_closes_it_and_failed_probes_double_the_wait() -> None:
     opened = after(*(tried(at, message=at) for at in range(5)))
     assert opened.after(tried(30, None)).state(30) is BreakerState.CLOSED
     waits, now = [], 4.0
@@ -52,13 +52,13 @@ def test_a_delivery_closes_it_and_a_failed_probe_doubles_the_wait_up_to_the_cap(
     assert waits == [40, 80, 80, 80]
 
 
-def test_what_was_under_way_when_it_opened_does_not_lengthen_the_wait() -> None:
+def test_open_deliveries_do_not_lengthen_the_wait() -> None:
     opened = after(*(tried(at, message=at) for at in range(5)))
     assert opened.after(tried(10)).probes_at == opened.probes_at
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 5)), max_size=60))
-def test_it_is_open_only_after_enough_failures_of_enough_messages_and_never_beyond_the_cap(
+def test_breaker_opens_after_enough_failures_up_to_the_cap(
     tries: list[tuple[bool, int]],
 ) -> None:
     breaker, row = Breaker(SETTINGS), 0
@@ -77,7 +77,7 @@ def entries(store: Store, gmp: Gmp) -> list[tuple[OutboxState, int]]:
 
 
 @in_virtual_time
-async def test_while_a_gmp_is_down_its_messages_wait_and_afterwards_all_are_delivered() -> None:
+async def test_messages_wait_for_a_gmp_and_are_all_delivered() -> None:
     world, store = World(), memory_store()
     world.start()
     world.down.add(Gmp.AXELAR)
@@ -132,7 +132,7 @@ async def test_critical_actions_are_tried_behind_an_open_breaker_too() -> None:
 
 
 @in_virtual_time
-async def test_messages_of_denied_senders_wait_and_are_delivered_once_they_are_accepted() -> None:
+async def test_denied_senders_wait_until_accepted() -> None:
     world, store = World(), memory_store()
     world.start()
     denied = RelaySettings(deny_senders=frozenset({DAPP.address}))

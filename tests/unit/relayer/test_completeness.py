@@ -50,7 +50,7 @@ async def later(case: Observed, seconds: float) -> None:
 
 
 @in_virtual_time
-async def test_messages_whose_logs_a_node_left_out_are_found_within_a_minute() -> None:
+async def test_omitted_logs_are_found_within_a_minute() -> None:
     case = Observed(block_range=3)
     chain = Forgetful(case.chain, answers=4)
     case.observer = case.another(chain=chain, block_range=3)
@@ -65,7 +65,7 @@ async def test_messages_whose_logs_a_node_left_out_are_found_within_a_minute() -
 
 
 @in_virtual_time
-async def test_a_message_that_a_reorg_replaced_does_not_hide_the_one_that_is_missing() -> None:
+async def test_replaced_message_does_not_hide_a_missing_one() -> None:
     case = Observed()
     first = case.world.send(ALPHA, BETA)
     case.chain.mine(1 + CONFIRMATIONS)
@@ -102,7 +102,7 @@ async def test_a_message_that_nobody_has_paid_for_yet_is_not_missing() -> None:
 
 
 @in_virtual_time
-async def test_a_node_without_old_state_and_one_that_never_has_the_logs_stop_nothing() -> None:
+async def test_pruned_or_lossy_node_stops_nothing() -> None:
     for has_state in (False, True):
         case = Observed()
         chain = Forgetful(case.chain, answers=10**6, has_state=has_state)

@@ -51,7 +51,7 @@ class CountingOutbox:
 
 
 @in_virtual_time
-async def test_what_is_found_final_together_is_confirmed_in_one_transaction_and_the_rest_is_left() -> None:
+async def test_final_deliveries_are_confirmed_in_one_transaction() -> None:
     store, beta = memory_store(), SimulatedChain(BETA, random.Random(1))
     beta.mine(40)
     store.observations.record(observed_range(*(message(nonce) for nonce in range(1, 31)), now=1))
@@ -97,7 +97,7 @@ class Delivered:
 
 @for_each_case("depth", [1, 2, 4, 16, 64])
 @in_virtual_time
-async def test_a_delivery_that_a_reorg_of_the_destination_undid_is_made_again(depth: int) -> None:
+async def test_delivery_undone_by_a_reorg_is_repeated(depth: int) -> None:
     case = Delivered()
     case.beta.mine(80)
     async with running(SimulatedRelayer(case.world, case.store)):
@@ -132,7 +132,7 @@ async def test_a_strangers_delivery_that_a_reorg_undid_is_made_by_us() -> None:
 
 
 @in_virtual_time
-async def test_what_one_answer_claimed_to_be_delivered_is_delivered_once_the_claim_is_final_and_untrue(
+async def test_false_claim_of_delivery_is_delivered_after_finality(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     case, lies, truth = Delivered(), [b"hasReceived"], SimulatedChain.call
@@ -155,7 +155,7 @@ async def test_what_one_answer_claimed_to_be_delivered_is_delivered_once_the_cla
 
 
 @in_virtual_time
-async def test_a_reorg_of_the_source_after_delivery_marks_the_entry_and_nothing_else() -> None:
+async def test_source_reorg_after_delivery_only_marks_the_entry() -> None:
     case = Delivered()
     async with running(SimulatedRelayer(case.world, case.store, relaying=RelaySettings(gmps=frozenset(GMPS)))):
         await until(case.is_confirmed)

@@ -71,7 +71,7 @@ async def test_a_backlog_of_one_lane_and_gmp_keeps_no_other_waiting() -> None:
 
 
 @in_virtual_time
-async def test_messages_both_ways_over_all_gmps_are_executed_and_no_transaction_is_wasted() -> None:
+async def test_both_ways_over_all_gmps_waste_no_transaction() -> None:
     world, store = World(), memory_store()
     world.start()
     async with running(SimulatedRelayer(world, store)):
@@ -109,7 +109,7 @@ async def test_what_a_receipt_shows_is_not_asked_for_again() -> None:
 
 
 @for_each_case("differs", ["nothing", "router", "message", "source", "gmp", "event", "success"])
-def test_only_the_routers_own_event_about_the_very_delivery_shows_it(differs: str) -> None:
+def test_only_the_routers_own_event_shows_a_delivery(differs: str) -> None:
     sent = dispatch(message(), Gmp.WORMHOLE)
     words = {"source": sent.source_chain, "gmp": int(sent.gmp)}
     if differs in words:
@@ -139,7 +139,7 @@ def test_only_the_routers_own_event_about_the_very_delivery_shows_it(differs: st
 
 
 @in_virtual_time
-async def test_what_somebody_else_delivered_is_success_and_costs_nothing() -> None:
+async def test_foreign_delivery_is_success_and_costs_nothing() -> None:
     world, store = World(), memory_store()
     world.start()
     sent = world.send(ALPHA, BETA)
@@ -178,7 +178,7 @@ async def test_a_race_lost_on_chain_is_success_too() -> None:
 
 @pytest.mark.parametrize(("about_this", "attempts"), [(True, 0), (False, 1)])
 @in_virtual_time
-async def test_a_revert_that_says_already_received_is_success_only_if_it_is_about_this_delivery(
+async def test_already_received_counts_only_for_this_delivery(
     about_this: bool,
     attempts: int,
 ) -> None:
@@ -203,7 +203,7 @@ async def test_a_revert_that_says_already_received_is_success_only_if_it_is_abou
 
 
 @in_virtual_time
-async def test_a_gmp_that_gives_no_proof_is_asked_again_at_growing_intervals() -> None:
+async def test_missing_proof_is_asked_for_at_growing_intervals() -> None:
     world, store = World(), memory_store()
     world.start()
     world.down.add(Gmp.HYPERLANE)
@@ -223,7 +223,7 @@ async def test_a_gmp_that_gives_no_proof_is_asked_again_at_growing_intervals() -
 
 
 @in_virtual_time
-async def test_when_all_tries_are_spent_the_entry_is_dead_with_its_whole_history() -> None:
+async def test_spent_tries_leave_a_dead_entry_with_its_history() -> None:
     world, store = World(), memory_store()
     world.start()
     world.down.add(Gmp.HYPERLANE)
@@ -251,7 +251,7 @@ async def test_when_all_tries_are_spent_the_entry_is_dead_with_its_whole_history
 
 
 @in_virtual_time
-async def test_a_proof_that_its_gmp_still_makes_is_asked_for_ever_more_seldom_and_costs_no_try() -> None:
+async def test_pending_proof_costs_no_try() -> None:
     world, store = World(), memory_store()
     world.start()
     asked: list[float] = []
@@ -288,7 +288,7 @@ async def test_a_heartbeat_is_tried_once_and_leaves_no_dead_letter() -> None:
 
 
 @in_virtual_time
-async def test_what_is_left_of_a_critical_action_ends_once_its_execution_is_final() -> None:
+async def test_critical_action_ends_once_its_execution_is_final() -> None:
     world, store = World(block_time=30), memory_store()
     world.start()
     world.down.add(Gmp.HYPERLANE)
@@ -329,7 +329,7 @@ class NeverDone(SimulatedAdapter):
 
 
 @in_virtual_time
-async def test_a_critical_action_is_tried_on_even_if_no_try_seems_able_to_succeed() -> None:
+async def test_critical_action_is_tried_despite_permanent_errors() -> None:
     world, store = World(), memory_store()
     world.start()
     bridge = SimulatedRelayer(world, store)
@@ -342,7 +342,7 @@ async def test_a_critical_action_is_tried_on_even_if_no_try_seems_able_to_succee
 
 
 @in_virtual_time
-async def test_an_error_that_nobody_expected_costs_a_try_and_stops_nothing() -> None:
+async def test_unexpected_error_costs_a_try_and_stops_nothing() -> None:
     world, store = World(), memory_store()
     world.start()
     Buggy._seen.clear()
@@ -356,7 +356,7 @@ async def test_an_error_that_nobody_expected_costs_a_try_and_stops_nothing() -> 
 
 
 @in_virtual_time
-async def test_an_adapter_that_never_sees_its_own_success_does_not_send_for_ever() -> None:
+async def test_adapter_blind_to_its_success_stops_sending() -> None:
     world, store = World(), memory_store()
     world.start()
     async with running(with_adapter(SimulatedRelayer(world, store), world, NeverDone)):
@@ -367,7 +367,7 @@ async def test_an_adapter_that_never_sees_its_own_success_does_not_send_for_ever
 
 
 @in_virtual_time
-async def test_a_transaction_that_its_chain_refuses_is_one_failed_try_and_is_not_tried_again_within_it() -> None:
+async def test_refused_transaction_is_one_failed_try() -> None:
     world, store, asked = World(), memory_store(), list[bytes]()
     world.start()
 

@@ -47,7 +47,7 @@ def all_executed(world: World, sent: list[Sent]) -> bool:
 
 
 @in_virtual_time
-async def test_messages_that_wait_together_share_transactions_over_every_gmp_and_none_is_wasted() -> None:
+async def test_waiting_messages_share_transactions_over_every_gmp() -> None:
     world, store = World(), memory_store()
     world.start()
     for quorum in (1, 2, 3):
@@ -77,7 +77,7 @@ class Careless(SimulatedAdapter):
 
 
 @in_virtual_time
-async def test_deliveries_that_revert_fail_by_themselves_and_go_alone_the_next_time() -> None:
+async def test_reverting_deliveries_fail_and_go_alone() -> None:
     world, store = World(), memory_store()
     world.start()
     Careless.store = store
@@ -96,7 +96,7 @@ async def test_deliveries_that_revert_fail_by_themselves_and_go_alone_the_next_t
 
 @pytest.mark.parametrize("depth", [1, 4, 16])
 @in_virtual_time
-async def test_after_a_reorg_of_the_destination_each_of_the_messages_that_shared_is_delivered_again(depth: int) -> None:
+async def test_reorg_repeats_every_delivery_of_a_batch(depth: int) -> None:
     world, store = World(), memory_store()
     world.start()
     beta = world.chains[BETA]
@@ -115,7 +115,7 @@ async def test_after_a_reorg_of_the_destination_each_of_the_messages_that_shared
 
 
 @in_virtual_time
-async def test_the_next_life_finds_every_message_of_a_transaction_that_was_under_way_at_the_crash() -> None:
+async def test_restart_finds_every_message_of_a_batch() -> None:
     world, store = World(), memory_store()
     world.start()
     sent = await burst(world, 5)

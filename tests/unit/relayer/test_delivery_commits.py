@@ -99,7 +99,7 @@ async def test_deliveries_are_committed_together_as_the_strategy_says(
 
 
 @in_virtual_time
-async def test_a_failure_is_written_at_once_with_the_deliveries_that_wait_for_their_batch() -> None:
+async def test_failure_is_written_at_once_with_its_batch() -> None:
     store, gate = CountingStore(), Gate(held=is_first)
     async with (
         world_with_blocks() as world,
@@ -116,7 +116,7 @@ async def test_a_failure_is_written_at_once_with_the_deliveries_that_wait_for_th
 
 
 @in_virtual_time
-async def test_batch_repeats_after_a_crash_exactly_what_was_not_committed_and_sends_nothing_twice() -> None:
+async def test_batch_repeats_only_what_was_not_committed() -> None:
     store, gate = CountingStore(), Gate(held=is_first)
     async with world_with_blocks() as world:
         bridge = gated(bridge_with(world, store, CommitStrategy.BATCH), gate)
@@ -134,7 +134,7 @@ async def test_batch_repeats_after_a_crash_exactly_what_was_not_committed_and_se
 
 
 @in_virtual_time
-async def test_message_repeats_nothing_that_was_delivered_before_the_crash() -> None:
+async def test_message_strategy_repeats_nothing_delivered() -> None:
     store, gate = CountingStore(), Gate(held=is_first)
     async with world_with_blocks() as world:
         bridge = gated(
@@ -151,7 +151,7 @@ async def test_message_repeats_nothing_that_was_delivered_before_the_crash() -> 
 
 
 @in_virtual_time
-async def test_time_repeats_all_deliveries_since_its_timer_began_and_loses_none() -> None:
+async def test_time_strategy_repeats_since_its_timer() -> None:
     store, gate = CountingStore(), Gate(held=is_first)
     async with world_with_blocks() as world:
         bridge = gated(bridge_with(world, store, CommitStrategy.TIME), gate)
@@ -172,7 +172,7 @@ async def test_time_repeats_all_deliveries_since_its_timer_began_and_loses_none(
 
 
 @in_virtual_time
-async def test_time_commits_by_its_timer_alone_also_while_nothing_else_is_under_way() -> None:
+async def test_time_strategy_commits_by_timer_alone() -> None:
     store = CountingStore()
     async with world_with_blocks() as world, running(bridge_with(world, store, CommitStrategy.TIME)):
         sent = world.send(ALPHA, BETA)
@@ -186,9 +186,7 @@ async def test_time_commits_by_its_timer_alone_also_while_nothing_else_is_under_
 @for_each_case("strategy", [CommitStrategy.AT_MOST_ONCE, *AT_LEAST_ONCE])
 @for_each_case("ordering", Ordering)
 @in_virtual_time
-async def test_at_most_once_loses_what_fails_after_its_commit_and_the_others_do_not(
-    ordering: Ordering, strategy: CommitStrategy
-) -> None:
+async def test_at_most_once_loses_only_failures_after_commit(ordering: Ordering, strategy: CommitStrategy) -> None:
     store = CountingStore()
     async with world_with_blocks() as world:
         bridge = bridge_with(world, store, strategy, ordering=ordering)
@@ -234,9 +232,7 @@ async def test_at_most_once_never_delivers_again_whatever_crashes() -> None:
 
 @pytest.mark.parametrize(("strategy", "executed"), [(CommitStrategy.AUTO, 0), (CommitStrategy.BATCH, 1)])
 @in_virtual_time
-async def test_auto_loses_a_delivery_that_its_timer_committed_while_it_was_processed(
-    strategy: CommitStrategy, executed: int
-) -> None:
+async def test_auto_strategy_loses_what_its_timer_committed(strategy: CommitStrategy, executed: int) -> None:
     store = CountingStore()
     async with world_with_blocks() as world:
         bridge = gated(bridge_with(world, store, strategy), Gate(seconds=6))
@@ -252,7 +248,7 @@ async def test_auto_loses_a_delivery_that_its_timer_committed_while_it_was_proce
         assert entry_of(store, sent).state is OutboxState.DELIVERED
 
 
-def test_at_least_once_is_the_default_and_auto_needs_to_be_called_unsafe() -> None:
+def test_at_least_once_is_default_and_auto_is_unsafe() -> None:
     assert Settings.load().commit is CommitStrategy.BATCH
     assert Settings.load().ordering is Ordering.SKIP
     with pytest.raises(SettingsError, match="unsafe = true"):
@@ -296,7 +292,7 @@ def test_every_strategy_says_what_it_promises_and_at_what_price(
 
 @for_each_case("strategy", list(CommitStrategy))
 @in_virtual_time
-async def test_every_strategy_counts_the_commits_that_the_store_took_and_those_that_it_refused(
+async def test_strategies_count_accepted_and_refused_commits(
     strategy: CommitStrategy,
 ) -> None:
     store = CountingStore()

@@ -61,7 +61,7 @@ async def test_without_funds_deliveries_wait_for_hours_and_lose_no_try() -> None
 
 
 @in_virtual_time
-async def test_a_lane_that_has_cost_enough_waits_until_midnight_and_others_do_not() -> None:
+async def test_lane_at_its_bound_waits_until_midnight() -> None:
     world, store = World(), memory_store()
     world.start()
     limited = SpendBounds(lane=DELIVERY)
@@ -112,7 +112,7 @@ async def test_an_empty_account_leaves_the_sending_to_the_others() -> None:
 
 
 @in_virtual_time
-async def test_a_purpose_stays_with_the_account_that_is_at_it_over_a_restart() -> None:
+async def test_purpose_keeps_its_account_over_a_restart() -> None:
     account, other = Account(), LocalSigner.from_key("0x" + "44" * 32)
     account.chain.fund(other.address, 10**24)
     account.mining = False

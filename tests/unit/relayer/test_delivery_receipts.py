@@ -58,7 +58,7 @@ async def test_no_kind_loses_a_try_by_answers_that_can_not_be_decoded(
 
 @pytest.mark.long
 @in_virtual_time
-async def test_a_lie_that_returns_whenever_it_was_refuted_ends_in_a_long_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_recurring_lie_ends_in_a_long_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     world, store, truth = World(), memory_store(), SimulatedChain.call
     lies = list[object]([True])
 
@@ -85,7 +85,7 @@ async def test_a_lie_that_returns_whenever_it_was_refuted_ends_in_a_long_wait(mo
 
 
 @in_virtual_time
-async def test_a_proof_that_can_not_be_read_costs_no_try_and_speaks_against_the_gmp() -> None:
+async def test_unreadable_proof_costs_no_try_but_counts_for_the_gmp() -> None:
     world, store = World(), memory_store()
     silent = [True]
 
@@ -124,7 +124,7 @@ async def collided(world: World, store: Store) -> Sent:
 
 @pytest.mark.long
 @in_virtual_time
-async def test_a_message_whose_number_another_one_has_used_ends_with_a_letter() -> None:
+async def test_message_with_a_reused_number_gets_a_letter() -> None:
     world, store = World(), memory_store()
     world.start()
     bridge = SimulatedRelayer(world, store)
@@ -141,7 +141,7 @@ async def test_a_message_whose_number_another_one_has_used_ends_with_a_letter() 
 
 
 @in_virtual_time
-async def test_a_chain_that_was_made_again_with_the_same_id_changes_nothing() -> None:
+async def test_recreated_chain_with_the_same_id_changes_nothing() -> None:
     world, store = World(), memory_store()
     world.start()
     async with running(SimulatedRelayer(world, store)):
@@ -158,7 +158,7 @@ async def test_a_chain_that_was_made_again_with_the_same_id_changes_nothing() ->
 
 @pytest.mark.long
 @in_virtual_time
-async def test_a_clock_that_is_set_back_keeps_no_new_message_waiting_and_loses_none() -> None:
+async def test_clock_set_back_loses_no_message() -> None:
     world, store = World(), memory_store()
     world.start()
     bridge = SimulatedRelayer(world, store, ahead=600)

@@ -24,7 +24,7 @@ ALPHA, BETA = 31337, 31338
 
 
 @in_virtual_time
-async def test_when_a_worker_dies_another_one_takes_over_after_the_lease() -> None:
+async def test_dead_workers_lease_is_taken_over() -> None:
     world, store = World(), memory_store()
     world.start()
     world.chains[BETA].base_fee = 10**6  # nothing is included: the first worker dies with its entry claimed
@@ -47,7 +47,7 @@ async def test_when_a_worker_dies_another_one_takes_over_after_the_lease() -> No
 
 
 @in_virtual_time
-async def test_what_was_under_way_at_a_crash_is_waited_for_before_the_chain_is_asked_what_is_left() -> None:
+async def test_takeover_waits_for_the_open_transaction() -> None:
     world, store = World(block_time=40), memory_store()
     world.start()
     first = SimulatedRelayer(world, store, name="first")
@@ -73,7 +73,7 @@ async def test_what_was_under_way_at_a_crash_is_waited_for_before_the_chain_is_a
 
 
 @in_virtual_time
-async def test_a_worker_that_slept_past_its_lease_is_fenced_and_sends_nothing() -> None:
+async def test_sleeping_worker_is_fenced() -> None:
     world, store = World(), memory_store()
     world.start()
     asleep = asyncio.Event()
@@ -179,7 +179,7 @@ async def test_after_an_outage_of_every_chain_the_same_life_goes_on() -> None:
 
 
 @in_virtual_time
-async def test_two_workers_whose_clocks_are_a_minute_apart_deliver_each_message_once() -> None:
+async def test_skewed_clocks_deliver_each_message_once() -> None:
     """To the one whose clock is ahead every lease of the other has run out: it takes over what the other works on."""
     world, store = World(), memory_store()
     world.start()
@@ -204,7 +204,7 @@ async def test_two_workers_whose_clocks_are_a_minute_apart_deliver_each_message_
 
 @pytest.mark.parametrize("ahead", [-3_600.0, 3_600.0])
 @in_virtual_time
-async def test_a_message_expires_by_the_chains_time_and_not_by_the_clock_of_a_worker(ahead: float) -> None:
+async def test_message_expires_by_the_chains_time(ahead: float) -> None:
     world, store = World(), memory_store()
     world.start()
     world.down.add(Gmp.HYPERLANE)
@@ -222,7 +222,7 @@ async def test_a_message_expires_by_the_chains_time_and_not_by_the_clock_of_a_wo
 
 
 @in_virtual_time
-async def test_a_delivery_is_given_up_without_a_letter_once_every_further_try_would_come_too_late() -> None:
+async def test_hopeless_delivery_is_given_up_without_a_letter() -> None:
     world, store = World(), memory_store()
     world.start()
     world.down.add(Gmp.HYPERLANE)

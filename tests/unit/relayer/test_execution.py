@@ -105,7 +105,7 @@ async def relayed(
 
 @pytest.mark.long
 @in_virtual_time
-async def test_what_was_delivered_during_a_pause_is_executed_once_after_it_by_one_transaction() -> None:
+async def test_delivery_during_a_pause_is_executed_once_afterwards() -> None:
     async with relayed() as case:
         await asyncio.sleep(300)
         assert (case.executions, case.transactions) == (0, [])
@@ -119,7 +119,7 @@ async def test_what_was_delivered_during_a_pause_is_executed_once_after_it_by_on
 
 @pytest.mark.long
 @in_virtual_time
-async def test_a_crash_at_any_point_loses_no_execution_and_pays_for_no_second_one() -> None:
+async def test_crash_loses_no_execution_and_pays_once() -> None:
     total = None
     draws = 0
     while total is None or draws < total:
@@ -143,7 +143,7 @@ async def test_a_crash_at_any_point_loses_no_execution_and_pays_for_no_second_on
 
 @pytest.mark.long
 @in_virtual_time
-async def test_what_its_recipient_refuses_costs_nothing_and_is_executed_once_it_is_taken() -> None:
+async def test_refused_execution_costs_nothing_until_accepted() -> None:
     async with relayed() as case:
         case.refuse(refusing=True)
         case.pause(paused=False)
@@ -165,9 +165,7 @@ async def test_what_its_recipient_refuses_costs_nothing_and_is_executed_once_it_
     ],
 )
 @in_virtual_time
-async def test_what_a_guard_rejects_by_its_code_is_tried_no_more_until_it_is_asked_for(
-    signature: str, code: str
-) -> None:
+async def test_guard_rejection_is_not_tried_again(signature: str, code: str) -> None:
     async with relayed(poll=5) as case:
         words = signature.count("bytes32")
         case.refuse(refusing=True, reason=function_signature_to_4byte_selector(signature) + bytes(32) * words)
@@ -227,7 +225,7 @@ async def test_lists_and_limits_hold_for_executions_too(named: dict[str, Any], o
 
 @pytest.mark.long
 @in_virtual_time
-async def test_a_request_to_retry_what_lacks_nothing_but_its_execution_has_it_executed() -> None:
+async def test_retry_request_without_need_executes() -> None:
     async with relayed() as case:
         case.pause(paused=False)
         await asyncio.sleep(2)

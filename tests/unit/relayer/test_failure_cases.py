@@ -90,9 +90,7 @@ def failing(cause: Callable[[], None], *, at_proof: bool, most: int) -> type[Fai
     ],
 )
 @in_virtual_time
-async def test_what_can_never_pass_is_a_dead_letter_at_once_and_holds_up_nothing_else(
-    cause: Callable[[], None], at_proof: bool, code: str
-) -> None:
+async def test_permanent_failure_is_a_dead_letter_at_once(cause: Callable[[], None], at_proof: bool, code: str) -> None:
     world, store = World(), memory_store()
     world.start()
     bridge = with_adapter(SimulatedRelayer(world, store), world, failing(cause, at_proof=at_proof, most=1))
@@ -112,9 +110,7 @@ async def test_what_can_never_pass_is_a_dead_letter_at_once_and_holds_up_nothing
 
 @pytest.mark.parametrize(("kind", "leaves_letter"), [(Kind.STATE_SYNC, True), (Kind.QUERY, False)])
 @in_virtual_time
-async def test_an_envelope_that_the_store_has_lost_ends_its_delivery_at_once_and_holds_up_nothing_else(
-    tmp_path: Path, kind: Kind, leaves_letter: bool
-) -> None:
+async def test_lost_envelope_ends_its_delivery_at_once(tmp_path: Path, kind: Kind, leaves_letter: bool) -> None:
     world, store = World(), open_store(f"sqlite:///{tmp_path}/bridge.db")
     world.start()
     bridge, lane = SimulatedRelayer(world, store), Lane(ALPHA, BETA)
@@ -142,7 +138,7 @@ async def test_an_envelope_that_the_store_has_lost_ends_its_delivery_at_once_and
 
 @pytest.mark.long
 @in_virtual_time
-async def test_each_layer_absorbs_its_faults_and_a_person_is_asked_last(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_layers_absorb_faults_before_an_operator(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request, a delivery, an execution, another GMP, a dead letter: each begins where the one before has ended in vain."""
     world, store = World(), memory_store()
     world.start()

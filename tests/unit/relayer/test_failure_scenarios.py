@@ -43,7 +43,7 @@ THREE_RETRIES = Settings.load(profile="production").delivery_policies()
 
 
 @in_virtual_time
-async def test_scenario_1_a_transient_failure_to_deliver_is_retried_and_makes_no_duplicate() -> None:
+async def test_scenario_1_transient_failure_is_retried_once() -> None:
     store = CountingStore()
     async with (
         world_with_blocks() as world,
@@ -65,7 +65,7 @@ async def test_scenario_1_a_transient_failure_to_deliver_is_retried_and_makes_no
 
 
 @in_virtual_time
-async def test_scenario_2_a_delivery_whose_retries_are_spent_is_dead_and_the_others_go_on() -> None:
+async def test_scenario_2_spent_retries_are_dead_and_others_go_on() -> None:
     store = CountingStore()
     async with (
         world_with_blocks() as world,
@@ -85,7 +85,7 @@ async def test_scenario_2_a_delivery_whose_retries_are_spent_is_dead_and_the_oth
 
 @pytest.mark.parametrize("strategy", [CommitStrategy.BATCH, CommitStrategy.MESSAGE])
 @in_virtual_time
-async def test_scenario_3_a_commit_that_fails_for_a_moment_is_repeated_and_makes_no_duplicate(
+async def test_scenario_3_transient_commit_failure_is_repeated(
     strategy: CommitStrategy,
 ) -> None:
     store = CountingStore()
@@ -103,7 +103,7 @@ async def test_scenario_3_a_commit_that_fails_for_a_moment_is_repeated_and_makes
 
 
 @in_virtual_time
-async def test_scenario_4_a_commit_that_fails_for_good_halts_the_relayer_and_its_restart_repeats_the_batch(
+async def test_scenario_4_permanent_commit_failure_halts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(delivery_commits, "COMMIT_TRIES", 4)
@@ -138,7 +138,7 @@ def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 @in_virtual_time
-async def test_scenario_5_a_crash_between_delivery_and_commit_repeats_the_delivery_and_the_chain_knows_it() -> None:
+async def test_scenario_5_crash_before_commit_repeats_the_delivery() -> None:
     store = CountingStore()
     async with world_with_blocks() as world:
         store.refuse_commits = 10**9
@@ -173,7 +173,7 @@ async def test_a_store_that_is_busy_in_mid_delivery_costs_no_try() -> None:
 
 
 @in_virtual_time
-async def test_scenario_7_a_lease_taken_over_in_mid_delivery_refuses_the_commit_of_its_former_owner() -> None:
+async def test_scenario_7_lost_lease_refuses_the_commit() -> None:
     store = CountingStore()
     async with world_with_blocks() as world:
         gate = Gate(held=lambda _: True)
@@ -197,9 +197,7 @@ async def test_scenario_7_a_lease_taken_over_in_mid_delivery_refuses_the_commit_
 @for_each_case("strategy", [CommitStrategy.BATCH, CommitStrategy.MESSAGE])
 @for_each_case("ordering", Ordering)
 @in_virtual_time
-async def test_a_failing_delivery_blocks_those_behind_it_or_is_overtaken_as_the_ordering_says(
-    ordering: Ordering, strategy: CommitStrategy
-) -> None:
+async def test_ordering_blocks_or_overtakes_a_failing_delivery(ordering: Ordering, strategy: CommitStrategy) -> None:
     store = CountingStore()
     async with (
         world_with_blocks() as world,
@@ -221,7 +219,7 @@ async def test_a_failing_delivery_blocks_those_behind_it_or_is_overtaken_as_the_
 
 @pytest.mark.long
 @in_virtual_time
-async def test_deliveries_are_forgotten_only_when_they_are_final_and_old_enough() -> None:
+async def test_only_final_old_deliveries_are_forgotten() -> None:
     store = CountingStore()
     async with (
         world_with_blocks() as world,

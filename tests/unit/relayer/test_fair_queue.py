@@ -30,7 +30,7 @@ def entry(number: int, *, at: float, now: float, tries: int = 0) -> OutboxEntry:
 
 
 @in_virtual_time
-async def test_a_new_message_is_delivered_while_old_ones_of_its_lane_hold_every_place_and_more_of_them_wait() -> None:
+async def test_new_message_passes_a_full_lane() -> None:
     world, store = World(), memory_store()
     world.start()
     stuck: set[bytes] = set()

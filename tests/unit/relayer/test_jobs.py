@@ -72,7 +72,7 @@ async def work(one: Worker[RetryJob], seconds: float) -> None:
 
 @pytest.mark.parametrize("lease", [None, 100.0])
 @in_virtual_time
-async def test_no_more_jobs_than_the_bound_are_worked_on_at_once_and_all_are_done(lease: float | None) -> None:
+async def test_jobs_stay_within_their_bound(lease: float | None) -> None:
     store, handler = store_with(1, 2, 3, 4, 5), Slow(VirtualClock(), lease=lease)
     await work(worker(store, handler, in_flight=2), 3 * SECONDS + 1)
     assert (handler.most, len(handler.started)) == (2, 5)
@@ -80,7 +80,7 @@ async def test_no_more_jobs_than_the_bound_are_worked_on_at_once_and_all_are_don
 
 
 @in_virtual_time
-async def test_of_a_message_one_job_is_done_at_a_time_the_oldest_first_and_the_next_at_once() -> None:
+async def test_message_has_one_job_at_a_time() -> None:
     store, handler = store_with(1, generations=3), Slow(VirtualClock())
     await work(worker(store, handler), 3 * SECONDS + 0.5)
     assert (handler.most, [name for _, name in handler.started]) == (1, ["1/0", "1/1", "1/2"])
@@ -104,7 +104,7 @@ async def test_a_job_that_a_worker_died_with_is_done_by_the_next_one() -> None:
 
 
 @in_virtual_time
-async def test_of_two_workers_with_the_same_job_one_settles_it_and_the_other_changes_nothing() -> None:
+async def test_job_of_two_workers_is_settled_once() -> None:
     store, first, second = store_with(1), Slow(VirtualClock()), Slow(VirtualClock(), failures=1)
     await asyncio.gather(work(worker(store, first), 30), work(worker(store, second), 30))
     (job,) = store.jobs.of_message(RetryJob, message(1).id)

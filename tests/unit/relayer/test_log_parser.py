@@ -66,7 +66,7 @@ def dispatched(findings: Findings) -> set[tuple[bytes, Gmp, int]]:
     return {(one.dispatch.message_id, one.dispatch.gmp, one.attempt) for one in findings.dispatches}
 
 
-def test_a_routed_message_gives_its_envelope_attempt_zero_and_a_dispatch_per_gmp() -> None:
+def test_routed_message_gives_envelope_and_dispatches() -> None:
     sent = message()
     findings = read(logs(routed(sent, Gmp.HYPERLANE, Gmp.AXELAR)))
     assert findings.envelopes == {sent.id: sent.encode()}
@@ -76,7 +76,7 @@ def test_a_routed_message_gives_its_envelope_attempt_zero_and_a_dispatch_per_gmp
     assert findings.unmatched == ()
 
 
-def test_a_retry_whose_route_is_in_no_log_still_gives_the_envelope() -> None:
+def test_retry_without_its_route_gives_the_envelope() -> None:
     sent = message()
     findings = read(logs(retried(sent, 3, Gmp.WORMHOLE)))
     assert findings.envelopes == {sent.id: sent.encode()}
@@ -84,7 +84,7 @@ def test_a_retry_whose_route_is_in_no_log_still_gives_the_envelope() -> None:
     assert [attempt.retriable for attempt in findings.attempts] == [None]
 
 
-def test_each_dispatch_belongs_to_the_next_routing_event_with_its_id_in_its_transaction() -> None:
+def test_dispatch_belongs_to_the_next_routing_event() -> None:
     first, second = message(1), message(2)
     findings = read(
         logs(
@@ -111,7 +111,7 @@ def test_each_dispatch_belongs_to_the_next_routing_event_with_its_id_in_its_tran
 @given(
     st.lists(st.lists(st.tuples(st.integers(1, 3), st.sets(st.sampled_from(GMPS), min_size=1)), max_size=4), max_size=4)
 )
-def test_any_sequence_of_retries_is_numbered_as_the_router_numbered_it(plan: list[list[tuple[int, set[Gmp]]]]) -> None:
+def test_retries_are_numbered_like_the_router(plan: list[list[tuple[int, set[Gmp]]]]) -> None:
     attempts: dict[int, int] = {}
     expected, transactions = set(), []
     for steps in plan:
@@ -127,7 +127,7 @@ def test_any_sequence_of_retries_is_numbered_as_the_router_numbered_it(plan: lis
     assert findings.unmatched == ()
 
 
-def test_a_dispatch_that_the_router_reports_and_no_log_shows_is_noticed() -> None:
+def test_reported_dispatch_without_a_log_is_noticed() -> None:
     sent = message()
     complete = logs(routed(sent, Gmp.HYPERLANE, Gmp.AXELAR))
     findings = read([log for log in complete if log.address != gmp_address(Gmp.AXELAR)])
@@ -138,7 +138,7 @@ def test_a_dispatch_that_the_router_reports_and_no_log_shows_is_noticed() -> Non
     assert dispatched(findings) == {(sent.id, Gmp.HYPERLANE, 0)}
 
 
-def test_a_dispatch_that_no_router_reports_is_noticed_and_not_relayed() -> None:
+def test_unreported_dispatch_is_noticed_and_not_relayed() -> None:
     sent = message()
     findings = read(logs(routed(sent, Gmp.HYPERLANE)[:-1]))
     assert findings.dispatches == ()

@@ -104,9 +104,7 @@ async def test_a_message_is_recorded_once_it_is_as_deep_as_asked_for() -> None:
 
 @pytest.mark.parametrize(("tag", "depth"), [("safe", 4), ("finalized", 8)])
 @in_virtual_time
-async def test_where_the_chain_itself_has_to_settle_a_block_nothing_above_is_read_and_no_tag_shortens_the_wait(
-    tag: FinalityTag, depth: int
-) -> None:
+async def test_nothing_above_the_chains_final_block_is_read(tag: FinalityTag, depth: int) -> None:
     case = Observed()
     case.observer = case.another(finality=tag)
     case.world.send(ALPHA, BETA)
@@ -152,7 +150,7 @@ async def test_reading_begins_at_the_start_block() -> None:
 
 @for_each_case("depth", [1, 3, 13, 64])
 @in_virtual_time
-async def test_after_a_reorg_of_any_depth_exactly_the_messages_of_the_new_chain_wait(depth: int) -> None:
+async def test_reorg_leaves_exactly_the_new_chains_messages(depth: int) -> None:
     case = Observed()
     case.chain.mine(2)
     for _ in range(70):
@@ -173,7 +171,7 @@ async def test_after_a_reorg_of_any_depth_exactly_the_messages_of_the_new_chain_
 
 
 @in_virtual_time
-async def test_a_message_whose_transaction_comes_back_elsewhere_is_delivered_as_what_it_then_is() -> None:
+async def test_transaction_included_again_is_delivered_as_it_is() -> None:
     world, store = World(), memory_store()
     world.start()
     async with running(SimulatedRelayer(world, store, relaying=NOTHING)):
@@ -193,7 +191,7 @@ async def test_a_message_whose_transaction_comes_back_elsewhere_is_delivered_as_
 
 
 @in_virtual_time
-async def test_when_other_contracts_are_watched_the_chain_is_read_again() -> None:
+async def test_other_watched_contracts_cause_a_new_reading() -> None:
     case = Observed(gmps=(Gmp.HYPERLANE,))
     case.world.send(ALPHA, BETA, gmps=(Gmp.HYPERLANE, Gmp.WORMHOLE))
     case.chain.mine(1 + CONFIRMATIONS)
@@ -223,7 +221,7 @@ class Withholding:
 
 
 @in_virtual_time
-async def test_a_range_in_which_logs_are_missing_is_read_again_before_the_cursor_moves() -> None:
+async def test_range_with_missing_logs_is_read_again() -> None:
     case = Observed()
     case.world.send(ALPHA, BETA, gmps=(Gmp.HYPERLANE, Gmp.AXELAR))
     case.chain.mine(1 + CONFIRMATIONS)
@@ -273,7 +271,7 @@ class Unreceipted(Withholding):
     ids=["none", "failed", "without events", "in another block", "with other events"],
 )
 @in_virtual_time
-async def test_nothing_is_made_of_logs_that_their_receipts_do_not_bear_out_and_nothing_is_lost(
+async def test_logs_without_receipts_are_ignored_and_none_is_lost(
     lie: Callable[[Receipt], Receipt | None], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     case = Observed()
@@ -291,7 +289,7 @@ async def test_nothing_is_made_of_logs_that_their_receipts_do_not_bear_out_and_n
 
 
 @in_virtual_time
-async def test_logs_of_a_chain_that_changed_while_it_was_read_are_thrown_away() -> None:
+async def test_logs_of_a_changing_chain_are_discarded() -> None:
     case = Observed()
     case.world.send(ALPHA, BETA)
     case.chain.mine(1 + CONFIRMATIONS)
@@ -313,7 +311,7 @@ async def test_logs_of_a_chain_that_changed_while_it_was_read_are_thrown_away() 
 
 
 @in_virtual_time
-async def test_an_observer_that_starts_again_sees_a_reorg_that_happened_meanwhile() -> None:
+async def test_restarted_observer_sees_a_reorg() -> None:
     case = Observed()
     case.world.send(ALPHA, BETA)
     case.chain.mine(1 + CONFIRMATIONS)
@@ -335,7 +333,7 @@ async def test_a_store_of_another_chain_with_the_same_id_is_refused() -> None:
 
 
 @in_virtual_time
-async def test_a_paused_gmp_is_observed_but_not_delivered_over_until_it_is_resumed() -> None:
+async def test_paused_gmp_is_observed_and_not_delivered() -> None:
     world, store = World(), memory_store()
     world.start()
     paused = RelaySettings(paused_gmps=frozenset({Gmp.AXELAR}))
@@ -352,7 +350,7 @@ async def test_a_paused_gmp_is_observed_but_not_delivered_over_until_it_is_resum
 
 
 @in_virtual_time
-async def test_a_bridge_restricted_to_one_gmp_leaves_the_others_for_later() -> None:
+async def test_restricted_relayer_leaves_other_gmps() -> None:
     world, store = World(), memory_store()
     world.start()
     only = RelaySettings(gmps=frozenset({Gmp.WORMHOLE}))

@@ -50,7 +50,7 @@ async def send(own: OwnMessages, *, wei_per_day: int = 10**18) -> None:
 
 @for_each_case("slowness", [0, 0.3, 1, 3, 10])
 @in_virtual_time
-async def test_a_message_that_is_included_while_it_is_asked_for_again_after_a_crash_is_sent_once(
+async def test_own_message_is_sent_once_across_a_crash(
     slowness: float,
 ) -> None:
     account = Account()

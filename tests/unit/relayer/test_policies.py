@@ -61,7 +61,7 @@ async def test_each_part_of_a_senders_choice_counts(
     assert found.idempotency_strategy is strategy
 
 
-async def test_a_choice_counts_within_the_bounds_and_not_where_they_are_off() -> None:
+async def test_choice_counts_within_enabled_bounds() -> None:
     beyond = (True, 0, 0, 100, 10, 10**9, True)
     bounded = (await policies(*beyond, max_retries=4, least_base=0.5, longest_cap=60).of(message())).delivery
     assert (bounded.max_retries, bounded.base, bounded.cap) == (4, 0.5, 60)

@@ -123,7 +123,7 @@ def router_propagator(world: World, bridge: SimulatedRelayer) -> RoutePropagator
 
 
 @in_virtual_time
-async def test_a_lag_of_299_seconds_does_nothing_and_one_of_301_brings_the_message_forward() -> None:
+async def test_lag_above_300_seconds_brings_the_message_forward() -> None:
     world, store, counting = World(block_time=5), memory_store(), Counting()
     world.start()
     world.down.add(Gmp.HYPERLANE)
@@ -156,7 +156,7 @@ async def test_the_gap_is_seen_by_its_heartbeat_alone() -> None:
 
 
 @in_virtual_time
-async def test_a_message_brought_forward_is_applied_once_also_when_the_late_gmp_delivers_after_all() -> None:
+async def test_message_brought_forward_is_applied_once() -> None:
     world, store = World(), memory_store()
     world.start()
     world.down.add(Gmp.HYPERLANE)
@@ -187,7 +187,7 @@ def test_a_worker_whose_lock_was_taken_over_writes_nothing() -> None:
 
 
 @in_virtual_time
-async def test_after_repeated_failure_it_is_diverged_and_still_brought_into_line() -> None:
+async def test_repeated_failure_is_diverged_and_forced() -> None:
     world, store, counting = World(), memory_store(), Counting(error=PropagationError("no key"))
     world.start()
     world.down.add(Gmp.HYPERLANE)
@@ -229,7 +229,7 @@ class Showing:
     "shown", [None, Block(10, word("other"), word("before"), 0)], ids=["no block", "another block"]
 )
 @in_virtual_time
-async def test_what_its_source_does_not_show_is_forced_on_no_destination(shown: Block | None) -> None:
+async def test_change_absent_from_its_source_is_not_forced(shown: Block | None) -> None:
     world, store, counting = World(), memory_store(), Counting(error=PropagationError("no key"))
     world.start()
     world.down.add(Gmp.HYPERLANE)
@@ -246,7 +246,7 @@ async def test_what_its_source_does_not_show_is_forced_on_no_destination(shown: 
 
 @pytest.mark.long
 @in_virtual_time
-async def test_what_an_operator_abandoned_is_neither_executed_nor_sent_again() -> None:
+async def test_abandoned_message_is_neither_executed_nor_sent() -> None:
     world, store = World(), memory_store()
     world.start()
     bridge = SimulatedRelayer(world, store)
@@ -288,7 +288,7 @@ class Locking:
 
 @for_each_case("lock", MessageLock)
 @in_virtual_time
-async def test_a_message_goes_forward_under_its_lock_which_is_taken_again_if_it_has_expired(lock: MessageLock) -> None:
+async def test_message_goes_forward_under_its_retaken_lock(lock: MessageLock) -> None:
     world, store = World(), memory_store()
     world.start()
     world.down.add(Gmp.HYPERLANE)
@@ -318,7 +318,7 @@ async def test_a_message_goes_forward_under_its_lock_which_is_taken_again_if_it_
 
 @pytest.mark.long
 @in_virtual_time
-async def test_a_message_that_can_not_be_applied_is_paid_for_only_so_often_and_asked_after_ever_less_often() -> None:
+async def test_inapplicable_message_costs_a_bounded_amount() -> None:
     world, store = World(block_time=5), memory_store()
     world.start()
     world.down.update(GMPS)
@@ -362,7 +362,7 @@ async def test_where_the_destination_disagrees_the_primary_record_wins() -> None
 
 @pytest.mark.long
 @in_virtual_time
-async def test_a_diverged_change_is_reconciled_by_its_record_as_long_as_the_destination_does_not_show_it() -> None:
+async def test_diverged_change_is_reconciled_until_shown() -> None:
     world, store, counting = World(), memory_store(), Counting()
     world.start()
     world.down.add(Gmp.HYPERLANE)
@@ -397,7 +397,7 @@ async def resolved(world: World, store: Store, kind: Kind = Kind.STATE_SYNC) -> 
 
 
 @in_virtual_time
-async def test_the_record_names_the_block_that_stands_after_a_deep_reorg_of_its_source() -> None:
+async def test_record_names_the_standing_block_after_a_reorg() -> None:
     world, store, sent = World(), memory_store(), message(kind=Kind.STATE_SYNC)
     one = propagation(world, store, Counting())
     store.observations.record(observed_range(sent))
@@ -416,7 +416,7 @@ async def test_the_record_names_the_block_that_stands_after_a_deep_reorg_of_its_
 
 @pytest.mark.long
 @in_virtual_time
-async def test_a_message_is_applied_only_once_the_very_block_at_whose_end_it_was_seen_so_is_final() -> None:
+async def test_message_is_applied_only_at_a_final_block() -> None:
     world, store = World(), memory_store()
     world.start()
     one = propagation(world, store, Counting())
@@ -455,7 +455,7 @@ async def test_one_state_change_to_several_chains_is_traced_to_each() -> None:
 
 @pytest.mark.long
 @in_virtual_time
-async def test_a_destination_that_does_not_answer_keeps_no_other_one_from_being_looked_at() -> None:
+async def test_silent_destination_delays_no_other() -> None:
     world, store = World(chains=3), memory_store()
     world.start()
     one = propagation(world, store, Counting(), tuned(PropagationSettings(), BATCH=2))
@@ -473,7 +473,7 @@ async def test_a_destination_that_does_not_answer_keeps_no_other_one_from_being_
 
 
 @in_virtual_time
-async def test_heartbeats_are_signed_every_five_seconds_and_only_the_latest_is_kept() -> None:
+async def test_latest_signed_heartbeat_is_kept() -> None:
     world, store = World(), memory_store()
     world.start()
     async with running(SimulatedRelayer(world, store)), at_work(propagation(world, store, Counting())):
@@ -495,7 +495,7 @@ async def test_heartbeats_are_signed_every_five_seconds_and_only_the_latest_is_k
 
 @pytest.mark.long
 @in_virtual_time
-async def test_what_has_expired_is_not_brought_forward_though_nobody_has_marked_it() -> None:
+async def test_expired_message_is_not_brought_forward() -> None:
     world, store = World(), memory_store()
     world.start()
     world.down.update(GMPS)

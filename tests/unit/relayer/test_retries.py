@@ -55,7 +55,7 @@ class Stalled:
 
 
 @in_virtual_time
-async def test_a_stalled_message_is_retried_over_an_untried_gmp_as_its_sender_and_executed_once() -> None:
+async def test_stalled_message_is_retried_over_an_untried_gmp() -> None:
     case = Stalled()
     async with running(case.bridge):
         sent = case.world.send(ALPHA, BETA, gmps=(H,))
@@ -75,7 +75,7 @@ async def test_a_stalled_message_is_retried_over_an_untried_gmp_as_its_sender_an
 
 
 @in_virtual_time
-async def test_when_every_gmp_has_delivered_or_is_paused_the_retry_waits_until_one_is_not() -> None:
+async def test_retry_waits_until_a_gmp_can_help() -> None:
     case = Stalled(paused=frozenset({H, A}))
     async with running(case.bridge):
         sent = case.world.send(ALPHA, BETA, gmps=(H, W), quorum=2)
@@ -140,7 +140,7 @@ def _refuse(state: State) -> list[Emitted]:
 
 
 @in_virtual_time
-async def test_without_the_senders_key_the_retry_waits_and_says_whose_key_is_missing() -> None:
+async def test_retry_waits_for_the_senders_key() -> None:
     case = Stalled()
     for chain in (ALPHA, BETA):
         del case.bridge.senders[chain, DAPP.address.lower()]
@@ -176,7 +176,7 @@ async def test_two_requests_for_one_attempt_make_one_retry() -> None:
 
 
 @in_virtual_time
-async def test_when_the_index_is_built_anew_its_old_requests_are_not_carried_out_again() -> None:
+async def test_rebuilt_index_repeats_no_old_requests() -> None:
     case = Stalled()
     async with running(case.bridge):
         sent = case.world.send(ALPHA, BETA, gmps=(H,))
@@ -223,7 +223,7 @@ async def _crash_while_retrying(draws: int) -> None:
 
 
 @in_virtual_time
-async def test_a_message_older_than_the_store_is_found_in_the_sources_logs() -> None:
+async def test_message_older_than_the_store_is_found_in_logs() -> None:
     case = Stalled()
     sent = case.world.send(ALPHA, BETA, gmps=(H,))
     await until(lambda: sent.created != [])
@@ -241,7 +241,7 @@ async def test_a_message_older_than_the_store_is_found_in_the_sources_logs() -> 
 
 
 @in_virtual_time
-async def test_a_retry_that_the_router_refuses_takes_nothing_of_what_its_message_may_cost() -> None:
+async def test_refused_retry_does_not_count_for_its_bound() -> None:
     case = Stalled()
     bridge = SimulatedRelayer(case.world, case.store, recovering=RecoverySettings(max_message_retries=1))
     async with running(bridge):
@@ -280,7 +280,7 @@ async def test_a_retry_by_hand_that_can_not_be_made_says_why() -> None:
 
 
 @in_virtual_time
-async def test_a_message_whose_content_is_not_the_original_is_not_retried() -> None:
+async def test_message_with_other_content_is_not_retried() -> None:
     case = Stalled()
     async with running(case.bridge):
         sent = case.world.send(ALPHA, BETA, gmps=(H,))

@@ -94,7 +94,7 @@ class Silent:
 
 
 @in_virtual_time
-async def test_a_message_whose_own_budget_is_spent_ends_dead_with_a_letter_that_says_it_all() -> None:
+async def test_spent_budget_ends_dead_with_a_full_letter() -> None:
     case = Silent()
     async with running(case.bridge()):
         request = await case.request()
@@ -128,7 +128,7 @@ async def test_a_message_whose_own_budget_is_spent_ends_dead_with_a_letter_that_
 
 
 @in_virtual_time
-async def test_a_message_is_not_dead_while_one_of_its_deliveries_goes_on() -> None:
+async def test_message_with_an_open_delivery_is_not_dead() -> None:
     case = Silent()
     async with running(SimulatedRelayer(case.world, case.store, dead_letters=case.dead_letters, recovering=NOTHING)):
         request = await case.request()
@@ -144,7 +144,7 @@ async def test_a_message_is_not_dead_while_one_of_its_deliveries_goes_on() -> No
 
 
 @in_virtual_time
-async def test_a_signed_decision_lets_one_retry_through_and_no_second_one() -> None:
+async def test_signed_decision_allows_one_retry() -> None:
     case = Silent()
     async with running(case.bridge()):
         request = await case.request()
@@ -159,7 +159,7 @@ async def test_a_signed_decision_lets_one_retry_through_and_no_second_one() -> N
 
 
 @in_virtual_time
-async def test_the_letter_of_a_message_that_arrives_by_the_retry_that_was_let_through_is_recovered() -> None:
+async def test_letter_is_recovered_by_the_allowed_retry() -> None:
     case = Silent()
     async with running(case.bridge()):
         request = await case.request()
@@ -183,7 +183,7 @@ async def test_a_kind_without_dead_letters_is_dead_without_one() -> None:
 
 @pytest.mark.parametrize("gmps", [GMPS, (A,)], ids=["delivers", "leaves its delivery to others"])
 @in_virtual_time
-async def test_a_critical_action_whose_budget_is_spent_waits_and_is_never_dead(gmps: Collection[Gmp]) -> None:
+async def test_critical_action_with_a_spent_budget_waits(gmps: Collection[Gmp]) -> None:
     case = Silent()
     async with running(case.bridge(gmps=gmps)):
         request = await case.request(kind=Kind.REGULATORY_ACTION_CRITICAL)
@@ -196,7 +196,7 @@ async def test_a_critical_action_whose_budget_is_spent_waits_and_is_never_dead(g
 
 
 @in_virtual_time
-async def test_without_its_letter_the_message_is_not_dead_and_the_lane_halts() -> None:
+async def test_lane_halts_without_the_messages_letter() -> None:
     dead_letters = FailingLog(10**6)
     case = Silent(dead_letters)
     query = {**QUICK, Kind.PLAIN: replace(QUICK[Kind.PLAIN], max_retries=0)}

@@ -42,22 +42,22 @@ def test_a_gmp_that_fails_on_the_lane_comes_last() -> None:
     assert order(usable={H, A, W}, tried={H}, failing={A}) == [W, H, A]
 
 
-def test_a_gmp_over_which_the_message_has_died_comes_behind_those_that_failed_once() -> None:
+def test_gmp_of_a_death_comes_behind_one_failure() -> None:
     assert order(usable={H, A, W}, tried={A}, failing={H, W}, given_up={A}) == [H, W, A]
 
 
-def test_among_equals_the_index_ranks_and_one_that_it_does_not_know_comes_behind() -> None:
+def test_index_ranks_among_equals() -> None:
     assert order(usable={H, A, W, L}, ranking=(W, A, L)) == [W, A, L, H]
     assert order(usable={H, A, W}, tried={W}, failing={A}, ranking=(A, W, H)) == [H, W, A]
 
 
-def test_nothing_is_left_when_all_have_delivered_or_are_not_usable() -> None:
+def test_no_gmp_is_left_when_all_delivered_or_unusable() -> None:
     assert order(usable={H}, received={H}) == []
     assert order(usable=set()) == []
 
 
 @given(usable=sets, received=sets, tried=sets, failing=sets)
-def test_only_usable_gmps_without_a_receipt_each_once_and_healthy_ones_first(
+def test_usable_gmps_come_once_and_healthy_first(
     usable: frozenset[Gmp], received: frozenset[Gmp], tried: frozenset[Gmp], failing: frozenset[Gmp]
 ) -> None:
     chosen = ranked(Situation(usable=usable, received=received, tried=tried, failing=failing))

@@ -15,7 +15,7 @@ SENDERS = ["0x" + f"{number:02x}" * 20 for number in (0xA1, 0xA2, 0xA3)]
 
 
 @in_virtual_time
-async def test_a_full_store_stops_the_cursor_and_goes_on_from_there_when_there_is_room() -> None:
+async def test_full_store_stops_the_cursor_until_there_is_room() -> None:
     world, store = World(), memory_store()
     world.start()
     relaying = RelaySettings(reliability=Reliability(dedup_capacity=2))

@@ -83,7 +83,7 @@ def reason(store: Store, message: Message, now: float) -> str:
 
 @in_virtual_time
 @pytest.mark.long
-async def test_a_sender_at_its_bound_waits_until_midnight_says_why_and_no_other_waits() -> None:
+async def test_sender_at_its_bound_waits_alone_until_midnight() -> None:
     world, store = dear_world(), memory_store()
     bounds = SpendBounds(sender=2 * DELIVERY)
     async with running(SimulatedRelayer(world, store, bounds=bounds)):
@@ -162,9 +162,7 @@ async def test_what_waits_for_a_bound_blocks_no_ordered_lane() -> None:
     ids=["it is denied", "it has no consent", "it is at its bound"],
 )
 @in_virtual_time
-async def test_a_stranger_that_appoints_the_relayer_does_not_spend_its_money(
-    named: dict[str, object], bound: str
-) -> None:
+async def test_stranger_can_not_spend_the_relayers_money(named: dict[str, object], bound: str) -> None:
     world, store = dear_world(), memory_store()
     world.down.add(Gmp.WORMHOLE)
     world.chains[ALPHA].submit(partial(appoint, sender=STRANGER, retrier=RELAYER.address))
@@ -204,7 +202,7 @@ async def test_a_sender_with_consent_is_retried_within_its_bounds() -> None:
 
 @in_virtual_time
 @pytest.mark.long
-async def test_what_needs_more_gas_than_is_given_waits_with_the_figures_said_once_until_more_is_given() -> None:
+async def test_delivery_above_max_gas_waits_with_figures() -> None:
     world, store = dear_world(), memory_store()
     little, enough = SendingSettings(poll_interval=0.5, max_gas=45_000), SendingSettings(poll_interval=0.5)
     world.chains[BETA].submit(partial(refuse, refusing=True))
@@ -259,7 +257,7 @@ def failures(store: Store, sent: Sent | None = None) -> int:
 
 @in_virtual_time
 @pytest.mark.long
-async def test_a_recipient_that_lies_to_calls_burns_a_few_transactions_and_no_more() -> None:
+async def test_lying_recipient_burns_few_transactions() -> None:
     world, store = dear_world(), memory_store()
     bounds = SpendBounds(message_failures=3, sender_failures=10)
     async with running(SimulatedRelayer(world, store, bounds=bounds)):
@@ -281,7 +279,7 @@ async def test_a_recipient_that_lies_to_calls_burns_a_few_transactions_and_no_mo
 
 
 @in_virtual_time
-async def test_deliveries_that_the_recipient_refuses_count_and_further_ones_wait_until_it_accepts() -> None:
+async def test_refused_deliveries_count_and_further_ones_wait() -> None:
     world, store = dear_world(), memory_store()
     bounds = SpendBounds(message_failures=3, sender_failures=50)
     world.chains[BETA].submit(partial(refuse, refusing=True))
@@ -360,12 +358,12 @@ async def storm(seed: int, *, messages: int = 40) -> None:
 
 @in_virtual_time
 @pytest.mark.long
-async def test_over_a_storm_the_loss_is_within_the_bounds_and_honest_messages_arrive() -> None:
+async def test_loss_stays_within_bounds_in_a_storm() -> None:
     await storm(seeds.dice("spending").randrange(1_000_000), messages=20)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(40))
 @in_virtual_time
-async def test_over_every_storm_the_loss_is_within_the_bounds_and_honest_messages_arrive(seed: int) -> None:
+async def test_loss_stays_within_bounds_in_every_storm(seed: int) -> None:
     await storm(seed)

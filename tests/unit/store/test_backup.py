@@ -65,9 +65,7 @@ def other_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return server.new_url()
 
 
-def test_what_is_restored_is_what_was_backed_up_whichever_the_databases_are(
-    url: str, other_url: str, tmp_path: Path
-) -> None:
+def test_restore_equals_backup_across_databases(url: str, other_url: str, tmp_path: Path) -> None:
     store = Store(url)
     fill(store)
     copied = back_up(url, tmp_path / "backup.db")
@@ -136,7 +134,7 @@ def backed_up(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("relayer", ["bridge.db", "link.db"])
 @pytest.mark.parametrize("name", ["bridge.db", "link.db", "folder/link.db", "folder/bridge.db", "bridge.db?timeout=3"])
-def test_a_store_is_kept_from_a_restore_by_whatever_path_either_takes(
+def test_store_path_aliases_share_one_lock(
     backed_up: Path, monkeypatch: pytest.MonkeyPatch, relayer: str, name: str
 ) -> None:
     monkeypatch.chdir(backed_up.parent)
@@ -187,7 +185,7 @@ def test_no_relayer_starts_on_a_store_that_is_being_restored(url: str) -> None:
         pass
 
 
-def test_a_relayer_takes_its_lock_again_after_a_restart_of_the_database(postgresql: Server) -> None:
+def test_relayer_relocks_after_a_database_restart(postgresql: Server) -> None:
     url = postgresql.new_url()
     with working_on(url, "busy") as lock:
         lock.renew()
@@ -226,7 +224,7 @@ def test_bad_files_are_refused_by_name(tmp_path: Path) -> None:
 
 
 @in_virtual_time
-async def test_nonces_that_were_used_after_the_backup_are_noted_and_never_given_out_again(tmp_path: Path) -> None:
+async def test_nonces_used_after_the_backup_are_not_reused(tmp_path: Path) -> None:
     world = Account()
     url = f"sqlite:///{tmp_path}/bridge.db"
     store = Store(url)

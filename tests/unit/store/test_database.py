@@ -36,7 +36,7 @@ def pragma(database: Database, name: str) -> object:
         return connection.execute(text(f"PRAGMA {name}")).scalar()
 
 
-def test_a_store_opens_after_a_kill_in_the_middle_of_a_write_with_a_rollback_journal(path: Path) -> None:
+def test_store_opens_after_a_kill_with_a_rollback_journal(path: Path) -> None:
     """SQLite has such a journal while it makes a new file and turns on its write-ahead log."""
     living = path.with_name("living.db")
     Store(sqlite(living)).close()
@@ -67,7 +67,7 @@ def test_every_commit_is_on_disk_before_it_returns(path: Path) -> None:
     database.close()
 
 
-def test_a_store_of_a_newer_version_is_refused_by_name_and_version(url: str) -> None:
+def test_newer_store_is_refused_by_name_and_version(url: str) -> None:
     database = Database(url)
     with database.transaction() as connection:
         connection.execute(text("UPDATE schema_version SET version = 2"))
@@ -76,7 +76,7 @@ def test_a_store_of_a_newer_version_is_refused_by_name_and_version(url: str) -> 
         open_store(url)
 
 
-def test_a_role_that_may_only_select_can_read_and_one_that_may_not_is_told_so(postgresql: Server) -> None:
+def test_select_role_can_read_and_others_are_told(postgresql: Server) -> None:
     url = make_url(postgresql.new_url())
     Store(url.render_as_string(hide_password=False)).close()
     with psycopg.connect(postgresql.conninfo, autocommit=True) as server:
@@ -104,7 +104,7 @@ def test_a_url_that_is_none_is_refused() -> None:
         open_store("bridge.db")
 
 
-def test_a_database_that_can_keep_no_store_is_refused_and_no_password_is_shown() -> None:
+def test_unusable_database_is_refused_without_its_password() -> None:
     with pytest.raises(StoreError, match=r"'mysql'.*SQLite and PostgreSQL"):
         open_store("mysql://me:secret@host/db")
     with pytest.raises(StoreBusyError) as caught:
@@ -128,9 +128,7 @@ def test_what_strangers_say_can_be_kept_whatever_its_bytes(store: Store) -> None
     assert store.outbox.failures(entry.event_id)[0].failure.message == r"nul \x00, half a pair \ud800, and 🙂"
 
 
-def test_a_store_that_somebody_else_keeps_locked_is_a_transient_error(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_locked_store_is_a_transient_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bridge.store.database._BUSY_SECONDS", 0)
     store = Store(sqlite(path))
     other = sqlite3.connect(path, isolation_level=None)
@@ -203,7 +201,7 @@ def test_the_database_itself_refuses_every_other_transition(url: str, before: Ou
         "state='PUBLISHED'",
     ],
 )
-def test_the_database_itself_refuses_a_lease_without_a_claim_and_the_reverse(url: str, broken: str) -> None:
+def test_database_couples_leases_and_claims(url: str, broken: str) -> None:
     store = Store(url)
     store.observations.record(observed_range(message()))
     with pytest.raises(IntegrityError), store._database.transaction() as connection:

@@ -161,7 +161,7 @@ def test_a_record_that_was_sealed_for_another_log_is_found(tmp_path: Path) -> No
     assert {one.problem for one in violations} == {"does not follow the record before it: one of the two was changed"}
 
 
-def test_a_log_written_anew_by_somebody_else_is_found_by_its_seals(dead_letters: DeadLetterLog) -> None:
+def test_rewritten_log_is_found_by_its_seals(dead_letters: DeadLetterLog) -> None:
     dead_letters.append(entered("a"), KeySealer(STRANGER))
     (violation,) = verify(dead_letters, trusted=TRUSTED).violations
     assert f"signed by {STRANGER.address}, who is not trusted" in str(violation)
@@ -181,7 +181,7 @@ def test_a_dead_delivery_without_a_letter_is_found(dead_letters: DeadLetterLog) 
     assert "b is dead and has no letter" in str(violation)
 
 
-def test_dead_letters_in_a_database_of_their_own_bring_no_other_tables(tmp_path: Path) -> None:
+def test_separate_letter_database_has_no_other_tables(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/dlq.db"
     with closing(DeadLetterLog(url)) as log:
         log.append(entered("a"), SEAL)

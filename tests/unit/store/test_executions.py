@@ -35,7 +35,7 @@ def awaited(store: Store, nonce: int = 1) -> ExecutionJob:
     return found
 
 
-def test_a_delivery_that_did_not_execute_its_message_has_that_waited_for_until_one_did(store: Store) -> None:
+def test_unexecuted_delivery_is_awaited(store: Store) -> None:
     first, second = two_gmps(store, 1)
     deliver(store, first, 110, executed=False)
     one = awaited(store)
@@ -50,7 +50,7 @@ def test_a_delivery_that_did_not_execute_its_message_has_that_waited_for_until_o
     )
 
 
-def test_another_delivery_that_did_not_execute_it_has_it_looked_at_soon(store: Store) -> None:
+def test_further_unexecuted_delivery_is_checked_soon(store: Store) -> None:
     first, second = two_gmps(store, 1)
     deliver(store, first, 110, executed=False)
     one = awaited(store)
@@ -65,7 +65,7 @@ def test_another_delivery_that_did_not_execute_it_has_it_looked_at_soon(store: S
     )
 
 
-def test_what_had_ended_is_open_again_when_a_redelivery_did_not_execute_it(store: Store) -> None:
+def test_ended_execution_reopens_with_a_redelivery(store: Store) -> None:
     first, second = two_gmps(store, 1)
     deliver(store, first, 110, executed=False)
     one = awaited(store)
@@ -88,7 +88,7 @@ def test_whoever_lost_the_lock_writes_nothing(store: Store) -> None:
 
 
 @pytest.mark.parametrize("state", sorted(ExecutionState))
-def test_what_was_seen_ended_in_a_block_that_fell_is_looked_at_again(store: Store, state: ExecutionState) -> None:
+def test_end_in_a_fallen_block_is_checked_again(store: Store, state: ExecutionState) -> None:
     (entry, _) = two_gmps(store, 1)
     deliver(store, entry, 110, executed=False)
     one = awaited(store)
@@ -104,14 +104,14 @@ def test_what_was_seen_ended_in_a_block_that_fell_is_looked_at_again(store: Stor
     assert again.finished_at is None
 
 
-def test_what_somebody_found_to_be_executable_is_noted_if_it_was_observed(store: Store) -> None:
+def test_executable_message_is_noted_if_observed(store: Store) -> None:
     two_gmps(store, 1)
     store.jobs.await_execution(message(1).id, 300)
     store.jobs.await_execution(message(2).id, 300)
     assert [one.message_id for one in store.jobs.due(ExecutionJob, 300 + FIRST_LOOK, 9)] == [message(1).id]
 
 
-def test_what_has_ended_is_forgotten_with_its_deliveries_and_what_waits_is_not(store: Store) -> None:
+def test_ended_executions_are_forgotten_with_deliveries(store: Store) -> None:
     for entry in two_gmps(store, 1, 2):
         deliver(store, entry, 110, executed=False)
     ended = awaited(store, 1)

@@ -49,7 +49,7 @@ def fail(store: Store, gmp: Gmp, at: float, code: str) -> None:
     store.outbox.finish([TryAgain(entry.current_claim, failure, at + 1) for entry in claimed(store, gmp, at)], at)
 
 
-def test_recent_tries_are_those_after_the_moment_in_the_order_in_which_they_ended(store: Store) -> None:
+def test_recent_tries_come_in_the_order_of_their_end(store: Store) -> None:
     fail(store, Gmp.AXELAR, 200, "TransientError")
     deliver(store, Gmp.AXELAR, 260, 250, 240)
     found = store.figures.recent(200)
@@ -59,7 +59,7 @@ def test_recent_tries_are_those_after_the_moment_in_the_order_in_which_they_ende
     assert len(store.figures.recent(0)) == 6
 
 
-def test_a_gmp_had_attested_when_the_first_nonce_was_reserved_for_its_delivery_alone_or_among_others(
+def test_attestation_time_is_the_first_reserved_nonce(
     store: Store,
 ) -> None:
     call = Call(to="0x" + "bb" * 20, data=b"", gas=100_000)
@@ -83,7 +83,7 @@ def test_a_gmp_had_attested_when_the_first_nonce_was_reserved_for_its_delivery_a
     }
 
 
-def test_a_failure_counts_as_a_retry_unless_the_delivery_died_of_it(store: Store) -> None:
+def test_failure_counts_as_a_retry_unless_fatal(store: Store) -> None:
     fail(store, Gmp.AXELAR, 200, "TransientError")
     failure = Failure(at=300, kind=FailureKind.TERMINAL, code="CallRevertedError", message="it can't pass")
     with_letter, without, other = claimed(store, Gmp.AXELAR, 300)
@@ -98,7 +98,7 @@ def test_a_failure_counts_as_a_retry_unless_the_delivery_died_of_it(store: Store
     assert [(figure.gmp, figure.count) for figure in store.figures.tried_again()] == [(Gmp.AXELAR, 4)]
 
 
-def test_nothing_that_was_counted_falls_when_it_is_forgotten_replayed_opened_again_or_reorganised(store: Store) -> None:
+def test_counters_never_fall(store: Store) -> None:
     fail(store, Gmp.AXELAR, 200, "TransientError")
     deliver(store, Gmp.AXELAR, 201, 202, 203)
     entries = store.outbox.listed(state=OutboxState.DELIVERED)
@@ -125,7 +125,7 @@ def test_counters_add_up_what_every_process_counted(store: Store) -> None:
     assert store.counters.counted(Counted.TTL_VIOLATION) == {("a class",): 1}
 
 
-def test_a_delivery_costs_what_its_transactions_used_alone_or_among_others(store: Store) -> None:
+def test_delivery_costs_its_share_of_transactions(store: Store) -> None:
     call = Call(to="0x" + "bb" * 20, data=b"", gas=100_000)
     first, second = (message(nonce).id for nonce in (1, 2))
     keys = [

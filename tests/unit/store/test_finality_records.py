@@ -32,7 +32,7 @@ def three(store: Store) -> None:
     store.observations.record(replace(seen, attempts=same))
 
 
-def test_state_changes_are_followed_once_each_with_all_the_chains_they_go_to(store: Store) -> None:
+def test_state_changes_are_followed_once_with_all_chains(store: Store) -> None:
     three(store)
     cursor = 0
     for _ in range(2):
@@ -60,7 +60,7 @@ def test_each_kind_that_changes_state_is_followed_and_no_other(store: Store) -> 
     }
 
 
-def test_a_message_that_can_not_be_read_keeps_no_other_from_being_followed(tmp_path: Path) -> None:
+def test_unreadable_message_stops_no_following(tmp_path: Path) -> None:
     with closing(open_store(f"sqlite:///{tmp_path}/bridge.db")) as store:
         three(store)
         lost = message(1, kind=Kind.STATE_SYNC).id
@@ -70,7 +70,7 @@ def test_a_message_that_can_not_be_read_keeps_no_other_from_being_followed(tmp_p
         assert [one.record.destination_chain for one in store.jobs.due(SyncJob, 100, 10)] == [BETA + 1]
 
 
-def test_what_a_reorg_took_away_is_not_looked_at_until_it_comes_back(store: Store) -> None:
+def test_reorged_change_is_skipped_until_it_returns(store: Store) -> None:
     three(store)
     store.finality_records.collect(FOLLOWED, 0)
     store.observations.rewind(ALPHA, None, 200)
@@ -81,9 +81,7 @@ def test_what_a_reorg_took_away_is_not_looked_at_until_it_comes_back(store: Stor
 
 
 @pytest.mark.parametrize(("chain", "state"), [(BETA, "applied"), (BETA, "ended"), (ALPHA, "applied")])
-def test_what_was_resolved_is_open_again_once_its_final_block_falls_on_either_chain(
-    store: Store, chain: int, state: str
-) -> None:
+def test_resolved_change_reopens_when_its_block_falls(store: Store, chain: int, state: str) -> None:
     three(store)
     store.finality_records.collect(FOLLOWED, 0)
     for one in store.jobs.due(SyncJob, 100, 10):
@@ -99,7 +97,7 @@ def test_what_was_resolved_is_open_again_once_its_final_block_falls_on_either_ch
     assert not store.jobs.save(changed.settled(SyncState.APPLIED, "", 211), fence=1), "who looked at it before"
 
 
-def test_what_was_reorged_away_on_its_source_is_no_part_of_the_lag(store: Store) -> None:
+def test_reorged_change_is_no_part_of_the_lag(store: Store) -> None:
     three(store)
     store.finality_records.collect(FOLLOWED, 0)
     store.observations.rewind(ALPHA, None, 200)
@@ -111,7 +109,7 @@ def test_what_was_reorged_away_on_its_source_is_no_part_of_the_lag(store: Store)
     assert store.finality_records.progress(500)[LANE].primary_final == 1
 
 
-def test_progress_counts_what_is_final_and_what_is_applied_and_the_oldest_gives_the_lag(store: Store) -> None:
+def test_progress_counts_final_and_applied(store: Store) -> None:
     three(store)
     store.finality_records.collect(FOLLOWED, 0)
     assert store.finality_records.progress(401)[LANE] == SyncProgress(primary_final=1, applied=0, lag_seconds=301)
@@ -125,7 +123,7 @@ def test_progress_counts_what_is_final_and_what_is_applied_and_the_oldest_gives_
     assert [one.record.lane for one in store.jobs.listed(SyncJob, UNRESOLVED, 100)] == [Lane(ALPHA, BETA + 1)]
 
 
-def test_the_latest_heartbeat_of_a_lane_wins_whatever_order_they_come_in(store: Store) -> None:
+def test_latest_heartbeat_wins_in_any_order(store: Store) -> None:
     def beat(at: float) -> Heartbeat:
         return Heartbeat(lane=LANE, at=at, progress=SyncProgress(primary_final=1, applied=0, lag_seconds=at))
 

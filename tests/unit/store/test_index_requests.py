@@ -21,7 +21,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "index.db"
 
 
-async def test_requests_come_in_order_after_the_cursor_and_at_most_as_many_as_asked_for(path: Path) -> None:
+async def test_requests_come_in_order_after_the_cursor(path: Path) -> None:
     requests = [retry_request(sequence, message(sequence)) for sequence in (1, 2, 5)]
     writer = asking_index(path, *reversed(requests))
     source = IndexRequests(f"sqlite:///{path}")
@@ -45,7 +45,7 @@ async def test_an_index_without_the_table_has_no_requests(path: Path) -> None:
     assert await IndexRequests(f"sqlite:///{path}").requests_after(0, 10) == []
 
 
-async def test_a_ranking_comes_best_first_without_gmps_of_a_later_waybill_and_an_index_without_any_has_none(
+async def test_ranking_skips_unknown_gmps_and_may_be_empty(
     path: Path,
 ) -> None:
     source = IndexRequests(f"sqlite:///{path}")

@@ -55,7 +55,7 @@ def test_of_two_that_end_the_same_job_one_is_refused(store: Store) -> None:
 # --- what budgets keep from being made
 
 
-def test_a_dead_retry_is_not_due_until_it_is_opened_again_which_changes_no_other(store: Store) -> None:
+def test_dead_retry_is_due_only_when_reopened(store: Store) -> None:
     store.retries.copy([retry_request(1)], 1, now=50)
     assert store.jobs.save(only(store).died("spent", 60, letter=False), fence=0)
     assert store.jobs.due(RetryJob, 10**9, 10) == []
@@ -76,7 +76,7 @@ def test_a_dead_retry_is_not_due_until_it_is_opened_again_which_changes_no_other
         store.jobs.reopen(message().id, 2, "requeued", 80)
 
 
-def test_retries_that_budgets_hold_are_counted_by_lane_and_budget_until_they_go_on(store: Store) -> None:
+def test_budgeted_retries_are_counted_by_lane_and_budget(store: Store) -> None:
     requests = [retry_request(number, message(number)) for number in (1, 2, 3)]
     store.retries.copy(requests, 3, now=50)
     spent, postponed, free = store.jobs.due(RetryJob, 100, 10)
@@ -92,6 +92,6 @@ def test_retries_that_budgets_hold_are_counted_by_lane_and_budget_until_they_go_
     assert store.retries.blocked()[0].blocked[RetryBudget.SPENDING] == 0
 
 
-def test_the_letter_of_a_retry_names_its_message_and_attempt_and_no_delivery_does() -> None:
+def test_letter_of_a_retry_names_message_and_attempt() -> None:
     assert retry_of(spent_id(message().id, 3)) == (message().id, 3)
     assert retry_of(f"0x{message().id.hex()}/hyperlane/3") is None

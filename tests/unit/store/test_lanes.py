@@ -41,7 +41,7 @@ def test_another_lane_is_not_affected(store: Store) -> None:
     assert claimable(store) == 1
 
 
-def test_a_pause_does_not_replace_a_halt_but_a_halt_replaces_a_pause(store: Store) -> None:
+def test_halt_replaces_a_pause_and_not_the_reverse(store: Store) -> None:
     store.lanes.change(change(LaneState.PAUSED))
     assert store.lanes.change(change(LaneState.HALTED, reason="dead letters can't be written"))
     assert not store.lanes.change(change(LaneState.PAUSED))

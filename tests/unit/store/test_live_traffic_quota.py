@@ -56,7 +56,7 @@ def with_failing(store: Store, count: int) -> None:
     fail(store, claim(store, count, 0, now=EARLY), EARLY + 1)
 
 
-def test_a_new_entry_behind_ten_thousand_failing_ones_of_its_lane_is_given_out_with_the_next_claim(
+def test_new_entry_behind_many_failing_ones_is_claimed(
     store: Store,
 ) -> None:
     with_failing(store, MANY)
@@ -65,7 +65,7 @@ def test_a_new_entry_behind_ten_thousand_failing_ones_of_its_lane_is_given_out_w
     assert nonces(given) == [*range(1, 64), MANY + 1], "and the old ones have all other places"
 
 
-def test_what_nobody_has_taken_for_long_is_old_too_and_what_was_tried_is_not_new_again(store: Store) -> None:
+def test_old_or_tried_entries_are_not_live_traffic(store: Store) -> None:
     observe(store, message(1), message(2), message(3), at=EARLY)
     observe(store, message(4), at=NOW - 1)
     assert nonces(claim(store, 1, 1)) == [4]
@@ -78,14 +78,14 @@ def test_what_nobody_has_taken_for_long_is_old_too_and_what_was_tried_is_not_new
     assert nonces(claim(store, 1, 1)) == [5], "not those that failed, though they are due since the same moment"
 
 
-def test_live_traffic_never_overtakes_what_its_ordering_key_waits_for(store: Store) -> None:
+def test_live_traffic_respects_its_ordering_key(store: Store) -> None:
     with_failing(store, 2)
     observe(store, message(3), at=NOW - 1)
     assert nonces(claim(store, 1, 1, in_order=True)) == [1]
     assert claim(store, 1, 1, in_order=True) == []
 
 
-def test_entries_that_are_new_are_found_by_an_index_that_holds_no_others(url: str) -> None:
+def test_new_entries_have_an_index_of_their_own(url: str) -> None:
     seen: list[tuple[str, Any]] = []
     with closing(Store(url)) as store:
         with_failing(store, 500)

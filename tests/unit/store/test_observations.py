@@ -15,7 +15,7 @@ from bridge.store import Store
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 
 
-def test_a_range_writes_cursor_message_attempt_and_outbox_entry_together(store: Store) -> None:
+def test_range_is_written_with_cursor_and_entries(store: Store) -> None:
     sent = message()
     new = store.observations.record(observed_range(sent, gmps=(Gmp.HYPERLANE, Gmp.AXELAR)))
 
@@ -34,7 +34,7 @@ def test_a_range_writes_cursor_message_attempt_and_outbox_entry_together(store: 
     assert entries[0].dispatch.evidence == {"index": 1}
 
 
-def test_a_range_that_can_not_be_written_as_a_whole_is_not_written_at_all(store: Store) -> None:
+def test_range_is_written_whole_or_not_at_all(store: Store) -> None:
     sent = message()
     broken = replace(observed_range(sent), messages=())  # an entry without its message
     with pytest.raises(Exception, match=r".+"):
@@ -67,7 +67,7 @@ def test_reading_again_gives_up_nothing_that_was_seen(store: Store) -> None:
     assert [entry.orphaned_at for entry in store.outbox.entries(sent.id)] == [None]
 
 
-def test_what_was_found_below_the_cursor_is_added_without_moving_it(store: Store) -> None:
+def test_late_finding_is_added_without_moving_the_cursor(store: Store) -> None:
     for number in (10, 20):
         store.observations.record(observed_range(previous=block(10) if number > 10 else None, position=block(number)))
     before = store.observations.cursor(ALPHA)
@@ -77,7 +77,7 @@ def test_what_was_found_below_the_cursor_is_added_without_moving_it(store: Store
     assert store.observations.cursor(ALPHA) == before
 
 
-def test_a_lane_counts_the_messages_that_its_source_chain_created_and_still_includes(store: Store) -> None:
+def test_lane_counts_messages_that_still_stand(store: Store) -> None:
     first, second, back = (
         message(nonce=1),
         message(nonce=2),
@@ -104,7 +104,7 @@ def test_a_range_is_refused_when_somebody_else_moved_the_cursor(store: Store) ->
     assert store.outbox.counts() == []
 
 
-def test_the_cursor_remembers_where_it_was_and_forgets_the_oldest(store: Store) -> None:
+def test_cursor_keeps_a_bounded_history(store: Store) -> None:
     previous = None
     for number in range(1, ANCESTORS_KEPT + 5):
         store.observations.record(observed_range(previous=previous, position=block(number)))
@@ -128,7 +128,7 @@ def test_attempts_that_are_read_again_move_to_where_they_are_now(store: Store) -
     assert [[(one.attempt, one.block) for one in some] for some in found] == [[(0, block(11))], [(0, block(11))]]
 
 
-def test_a_reorg_drops_entries_that_nobody_acted_on_and_leaves_those_below(store: Store) -> None:
+def test_reorg_drops_untouched_entries_above(store: Store) -> None:
     _two_blocks(store)
     rewound = store.observations.rewind(ALPHA, block(10), now=200)
 
@@ -142,7 +142,7 @@ def test_a_reorg_drops_entries_that_nobody_acted_on_and_leaves_those_below(store
     assert (cursor.position, store.observations.ancestors(ALPHA)) == (block(10), [])
 
 
-def test_a_reorg_keeps_an_entry_that_was_claimed_and_nobody_may_claim_it_until_its_dispatch_is_back(
+def test_reorg_keeps_a_claimed_entry_unclaimable(
     store: Store,
 ) -> None:
     _two_blocks(store)
@@ -206,7 +206,7 @@ def _delivered_in_block_20_of_beta(store: Store) -> tuple[str, int]:
     return entry.event_id, slot.slot_id
 
 
-def test_a_reorg_of_the_destination_takes_back_the_finality_of_what_was_above_the_ancestor(store: Store) -> None:
+def test_destination_reorg_revokes_finality_above(store: Store) -> None:
     event_id, slot_id = _delivered_in_block_20_of_beta(store)
     assert (store.observations.final_height(BETA), store.observations.final_block(BETA)) == (21, block(21, "beta"))
     assert [store.observations.has_passed(BETA, block(number, "beta")) for number in (19, 20, 21)] == [

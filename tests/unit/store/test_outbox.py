@@ -66,7 +66,7 @@ def test_a_claim_says_who_holds_the_entry_and_since_when(store: Store) -> None:
     assert entry.lease_until == NOW + LEASE
 
 
-def test_gmp_fails_on_a_lane_while_an_entry_that_failed_there_is_open(store: Store) -> None:
+def test_gmp_fails_while_a_failed_entry_is_open(store: Store) -> None:
     (first,) = claim(store)
     assert store.outbox.failing(ALPHA, BETA) == frozenset()
     store.outbox.finish([TryAgain(first.current_claim, failure(), NOW)], NOW)
@@ -77,7 +77,7 @@ def test_gmp_fails_on_a_lane_while_an_entry_that_failed_there_is_open(store: Sto
     assert store.outbox.failing(ALPHA, BETA) == frozenset()
 
 
-def test_a_failed_try_waits_counted_with_its_error_and_is_not_delivered(store: Store) -> None:
+def test_failed_try_waits_with_its_error(store: Store) -> None:
     (entry,) = claim(store)
     assert store.outbox.finish([TryAgain(entry.current_claim, failure(), NOW + 5)], NOW) == set()
     after = current(store, entry)
@@ -88,7 +88,7 @@ def test_a_failed_try_waits_counted_with_its_error_and_is_not_delivered(store: S
     assert [one.event_id for one in claim(store, limit=9, now=NOW + 5)] == [entry.event_id]
 
 
-def test_what_is_put_off_waits_with_its_reason_and_keeps_its_tries(store: Store) -> None:
+def test_deferred_entry_keeps_its_tries(store: Store) -> None:
     (entry,) = claim(store)
     assert store.outbox.finish([Postponed(entry.current_claim, "no attestation yet", NOW + 7)], NOW) == set()
     after = current(store, entry)
@@ -107,7 +107,7 @@ def test_a_dead_entry_is_kept_and_never_claimed_again(store: Store) -> None:
     assert entry.event_id not in {one.event_id for one in claim(store, limit=9, now=NOW + 1e9)}
 
 
-def test_a_delivered_entry_keeps_its_proof_and_is_never_claimed_again(store: Store) -> None:
+def test_delivered_entry_keeps_its_proof(store: Store) -> None:
     (entry,) = claim(store)
     store.outbox.finish([Delivered(entry.current_claim, delivery())], NOW + 1)
     after = current(store, entry)
@@ -168,9 +168,7 @@ def test_renewing_says_which_claims_are_lost(store: Store) -> None:
 
 
 @pytest.mark.parametrize("ended", [OutboxState.DEAD, OutboxState.DELIVERED])
-def test_a_dead_or_delivered_entry_can_be_replayed_and_has_all_its_tries_again(
-    store: Store, ended: OutboxState
-) -> None:
+def test_replayed_entry_has_all_its_tries(store: Store, ended: OutboxState) -> None:
     (entry,) = claim(store)
     held = entry.current_claim
     store.outbox.finish([Dead(held, failure()) if ended is OutboxState.DEAD else Delivered(held, delivery())], NOW)
@@ -193,7 +191,7 @@ def test_pending_and_claimed_entries_can_not_be_replayed(store: Store) -> None:
     assert current(store, first) == first
 
 
-def test_deliveries_wait_for_confirmation_in_the_order_of_their_blocks(store: Store) -> None:
+def test_confirmations_come_in_block_order(store: Store) -> None:
     first, second, _ = claim(store, limit=3)
     store.outbox.finish([Delivered(first.current_claim, ObservedDelivery(block(9), None))], NOW)
     store.outbox.finish([Delivered(second.current_claim, ObservedDelivery(block(7), word("tx")))], NOW)
@@ -244,7 +242,7 @@ def test_only_messages_that_are_accepted_are_given_out(store: Store, accepts: Re
     assert len(claim(store, limit=9)) == 3 - taken
 
 
-def test_claims_in_order_give_out_one_entry_per_ordering_key_and_the_next_after_its_end(store: Store) -> None:
+def test_ordered_claims_give_one_entry_per_key(store: Store) -> None:
     def claim_in_order(now: float = NOW) -> list[bytes]:
         claimed = store.outbox.claim(
             worker="w", destination_chain=BETA, gmps=set(Gmp), limit=9, now=now, lease=LEASE, in_order=True
@@ -265,7 +263,7 @@ def test_claims_in_order_give_out_one_entry_per_ordering_key_and_the_next_after_
     assert claim_in_order(NOW + 5) == [message(2).id], "a dead one lets them go on"
 
 
-def test_only_final_deliveries_are_forgotten_the_oldest_first_and_a_few_at_a_time(store: Store) -> None:
+def test_final_deliveries_are_forgotten_in_small_steps(store: Store) -> None:
     first, second, third = claim(store, limit=3)
     store.outbox.finish([TryAgain(first.current_claim, failure(), NOW)], NOW)
     (first,) = claim(store)
@@ -281,7 +279,7 @@ def test_only_final_deliveries_are_forgotten_the_oldest_first_and_a_few_at_a_tim
     assert store.observations.message(first.dispatch.message_id) is not None
 
 
-def test_what_an_entry_is_about_never_changes_whatever_happens_to_it(store: Store) -> None:
+def test_entry_content_never_changes(store: Store) -> None:
     def identity(entry: OutboxEntry) -> tuple[object, ...]:
         return (entry.event_id, entry.attempt_number, entry.kind, entry.ordering_key, entry.created_at, entry.dispatch)
 
@@ -300,7 +298,7 @@ def test_what_an_entry_is_about_never_changes_whatever_happens_to_it(store: Stor
     assert identity(current(store, entry)) == identity(seen_again)
 
 
-def test_a_message_counts_as_seen_once_until_its_last_delivery_is_forgotten(store: Store) -> None:
+def test_message_counts_as_seen_until_forgotten(store: Store) -> None:
     before, twice = store.outbox.seen(), message(9)
     both = observed_range(twice, previous=block(10), position=block(11), gmps=(Gmp.HYPERLANE, Gmp.AXELAR))
     store.observations.record(both)

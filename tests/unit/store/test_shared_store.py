@@ -63,7 +63,7 @@ def finish(store: Store, entries: list[OutboxEntry], now: float = 201) -> set[Cl
     return store.outbox.finish([Delivered(entry.current_claim, delivery) for entry in entries], now)
 
 
-def test_workers_that_claim_at_once_share_the_entries_and_deliver_each_once(stores: list[Store]) -> None:
+def test_concurrent_claims_share_the_entries(stores: list[Store]) -> None:
     stores[0].observations.record(observed_range(*(message(nonce) for nonce in range(1, MESSAGES + 1))))
 
     def work(store: Store, worker: str) -> list[str]:
@@ -121,7 +121,7 @@ def test_of_many_recoveries_of_a_message_one_sends_its_retry(stores: list[Store]
     assert sorted(saved) == [False] * (WORKERS - 1) + [True]
 
 
-def test_entries_that_another_worker_is_changing_are_passed_over_without_waiting(postgresql: Server) -> None:
+def test_locked_entries_are_skipped(postgresql: Server) -> None:
     url = postgresql.new_url()
     store, other = Store(url), Store(url)
     store.observations.record(observed_range(message(1), message(2)))
@@ -135,7 +135,7 @@ def test_entries_that_another_worker_is_changing_are_passed_over_without_waiting
     other.close()
 
 
-def test_an_end_that_meets_a_locked_entry_waits_for_it_and_is_not_taken_for_lost(postgresql: Server) -> None:
+def test_end_of_a_locked_entry_waits(postgresql: Server) -> None:
     url = postgresql.new_url()
     store, other = Store(url), Store(url)
     store.observations.record(observed_range(message(1)))
@@ -152,7 +152,7 @@ def test_an_end_that_meets_a_locked_entry_waits_for_it_and_is_not_taken_for_lost
     other.close()
 
 
-def test_workers_go_on_after_the_server_crashed_and_was_stopped_under_them() -> None:
+def test_workers_continue_after_a_server_crash() -> None:
     with running_postgresql(durable=True) as server:
         url = server.new_url()
         stores = [Store(url) for _ in range(WORKERS)]

@@ -69,7 +69,7 @@ def same(amount: int) -> dict[str, int]:
     return dict.fromkeys(("chain", "message", "sender", "lane"), amount)
 
 
-def test_what_may_be_spent_is_noted_with_the_nonce_and_what_was_used_once_that_is_known(store: Store) -> None:
+def test_spending_is_noted_with_the_nonce_and_corrected(store: Store) -> None:
     one = message(1)
     (slot,), _ = reserved(store, request(one, value=5 * GWEI))
     assert slot is not None
@@ -143,7 +143,7 @@ def test_a_higher_fee_needs_room_too_and_a_no_op_never_does(store: Store) -> Non
     assert store.transactions.sign(slot.slot_id, no_op, replaces=word("first"), bounds=bounds)
 
 
-def test_what_shares_a_transaction_is_charged_by_its_own_gas_and_packed_again_without_what_has_no_room(
+def test_shared_transaction_is_charged_by_gas(
     store: Store,
 ) -> None:
     first, second = message(1), replace(message(2), sender=word("another"))
@@ -166,7 +166,7 @@ def test_what_shares_a_transaction_is_charged_by_its_own_gas_and_packed_again_wi
     assert {gwei(store, one)["message"] for one in (first, second)} <= {ONE // 2, ONE // 2 + 1}
 
 
-def test_executions_that_fail_count_for_their_message_and_their_sender(store: Store) -> None:
+def test_failed_executions_count_for_message_and_sender(store: Store) -> None:
     one, bounds = message(1), SpendBounds(message_failures=2, sender_failures=3)
 
     def fail(of: Message, round_: int, *, now: float = 10.0) -> SpendCheck:
@@ -198,7 +198,7 @@ def test_executions_that_fail_count_for_their_message_and_their_sender(store: St
     assert not reserved(store, request(one, "a delivery"), bounds=bounds)[1].refusals
 
 
-def test_deliveries_that_recipients_refuse_count_for_their_own_messages_until_a_reorg_takes_them_back(
+def test_refused_deliveries_count_until_a_reorg(
     store: Store,
 ) -> None:
     refused, taken = message(1), replace(message(2), sender=word("another"))
@@ -233,7 +233,7 @@ def test_no_restart_forgets_what_was_spent(url: str) -> None:
     second.close()
 
 
-def test_what_waits_is_known_since_when_and_until_it_waits_no_more(store: Store) -> None:
+def test_waiting_is_dated_until_it_ends(store: Store) -> None:
     blocked = Blocked("a", message(1).id, LANE, Bound.SENDER, "too dear", 10.0, 10.0)
     assert store.spending.note_blocked(blocked) == 10.0
     assert store.spending.note_blocked(replace(blocked, why="dearer", since=20.0, at=20.0)) == 10.0

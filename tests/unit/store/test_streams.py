@@ -57,7 +57,7 @@ def letter(sequence: int, kind: RecordKind = RecordKind.ENTERED) -> LogRecord:
     return LogRecord.of(draft, sequence, bytes(32))
 
 
-def test_each_step_of_a_delivery_is_recorded_in_its_order_with_its_facts(recording: Store) -> None:
+def test_delivery_steps_are_recorded_in_order(recording: Store) -> None:
     sent = message()
     recording.observations.record(observed_range(sent))
     outbox = recording.outbox
@@ -103,7 +103,7 @@ def test_a_reorg_is_recorded(recording: Store) -> None:
     assert events(recording)[before:] == [("messages", "ORPHANED")] * 2
 
 
-def test_a_retry_request_and_what_became_of_it_are_records_of_their_own_stream(recording: Store) -> None:
+def test_retry_requests_have_a_stream_of_their_own(recording: Store) -> None:
     request = retry_request(7)
     recording.retries.copy([request], 7, now=50)
     (job,) = recording.jobs.due(RetryJob, 100, 10)
@@ -116,7 +116,7 @@ def test_a_retry_request_and_what_became_of_it_are_records_of_their_own_stream(r
     assert found[0].data["detail"]["reason"] == request.reason
 
 
-def test_records_keep_their_versions_until_they_are_sent_and_later_ones_are_higher(recording: Store) -> None:
+def test_record_versions_are_kept_and_grow(recording: Store) -> None:
     recording.observations.record(observed_range(message()))
     first = claimed(recording, limit=2)
     assert claimed(recording, limit=2) == first
@@ -162,7 +162,7 @@ def test_what_commits_late_is_sent_after_what_was_sent_before(recording: Store) 
     assert early.version > late.version
 
 
-def test_one_worker_at_a_time_sends_and_another_takes_over_when_its_lease_ends(recording: Store) -> None:
+def test_one_worker_publishes_until_its_lease_ends(recording: Store) -> None:
     recording.observations.record(observed_range(message()))
     first = claimed(recording, holder="one")
     assert claim(recording, "two", now=NOW + 29) is None
@@ -191,7 +191,7 @@ def test_dead_letters_are_copied_once(recording: Store) -> None:
     assert [original_of(one) for one in found] == [{"number": 1}, None, {"number": 3}]
 
 
-def test_a_divergence_is_recorded_when_it_begins_and_when_it_ends(recording: Store) -> None:
+def test_divergence_is_recorded_at_begin_and_end(recording: Store) -> None:
     gap = Change(stream=Stream.DIVERGENCES, key="lane", event="FOUND", at=NOW, data={"kind": "NONCE_GAP"})
     for found in ({"gap": gap}, {"gap": gap}, {}, {}):
         recording.streams.compare(found)
@@ -213,7 +213,7 @@ def test_nothing_is_recorded_before_the_start_nor_after_the_stop(url: str) -> No
         assert store.streams.status().sent == dict.fromkeys([*Stream, REFUSED], 0)
 
 
-def test_a_restored_store_records_again_after_a_start_and_only_what_is_new(url: str, tmp_path: Path) -> None:
+def test_restored_store_records_only_what_is_new(url: str, tmp_path: Path) -> None:
     with closing(Store(url)) as store:
         store.streams.start()
         store.observations.record(observed_range(message(1)))

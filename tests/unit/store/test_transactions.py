@@ -67,7 +67,7 @@ def test_a_lost_claim_gets_no_nonce(store: Store) -> None:
     assert store.transactions.reserve(BETA, ACCOUNT, [request], first_nonce=0, now=1) == [None]
 
 
-def test_of_calls_that_ask_together_only_those_with_a_lost_claim_go_without_a_nonce(store: Store) -> None:
+def test_lost_claims_alone_get_no_nonce(store: Store) -> None:
     store.observations.record(observed_range(message(1), message(2), now=1))
     entries = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=10, now=2, lease=60)
     held, lost = [entry.current_claim for entry in entries]
@@ -90,7 +90,7 @@ def test_of_calls_that_ask_together_only_those_with_a_lost_claim_go_without_a_no
     ]
 
 
-def test_slots_that_blocks_include_are_given_back_as_they_are_then(store: Store) -> None:
+def test_included_slots_are_returned_as_they_are(store: Store) -> None:
     slots = [signed(store, name) for name in ("a", "b")]
     inclusions = [
         (slot.slot_id, Inclusion(word(slot.transaction_key), block(5), succeeded=True)) for slot in reversed(slots)
@@ -122,7 +122,7 @@ def all_in_one(requests: Sequence[SlotRequest]) -> list[CallBatch]:
     ]
 
 
-def test_purposes_that_share_a_slot_each_find_it_and_get_no_other(store: Store) -> None:
+def test_purposes_share_one_slot(store: Store) -> None:
     (alone,) = reserve(store, "alone")
     requests = [SlotRequest(transaction_key, CALL) for transaction_key in ("a", "alone", "b", "a")]
     given = store.transactions.reserve(BETA, ACCOUNT, requests, first_nonce=0, now=1, pack=all_in_one)
@@ -142,7 +142,7 @@ def test_purposes_that_share_a_slot_each_find_it_and_get_no_other(store: Store) 
     assert reserve(store, "b", "c", "a") == [shared, store.transactions.slots_for("c")[0], shared]
 
 
-def test_first_versions_of_many_slots_are_kept_at_once_but_not_over_others(store: Store) -> None:
+def test_first_versions_are_kept_together(store: Store) -> None:
     first, second = reserve(store, "a", "b")
     store.transactions.sign(first.slot_id, version("no-op", is_noop=True), replaces=None)
     taken = store.transactions.sign_all([(first.slot_id, version("a")), (second.slot_id, version("b"))])
@@ -151,7 +151,7 @@ def test_first_versions_of_many_slots_are_kept_at_once_but_not_over_others(store
     assert store.transactions.slot(second.slot_id).latest == version("b")
 
 
-def test_a_replacement_is_kept_beside_what_it_replaces_unless_somebody_was_faster(store: Store) -> None:
+def test_replacement_is_kept_beside_its_predecessor(store: Store) -> None:
     slot = signed(store)
     assert store.transactions.sign(slot.slot_id, version("bump"), replaces=word("p"))
     assert not store.transactions.sign(slot.slot_id, version("late bump"), replaces=word("p"))
@@ -187,7 +187,7 @@ def test_a_slot_goes_from_reserved_to_final(store: Store) -> None:
     assert store.transactions.included_slots(BETA, ACCOUNT) == {}
 
 
-def test_a_block_may_be_known_to_include_what_nodes_took_before_that_is_noted(store: Store) -> None:
+def test_inclusion_may_precede_the_broadcast_note(store: Store) -> None:
     slot = signed(store)
     store.transactions.include([(slot.slot_id, Inclusion(word("p"), block(5), succeeded=True))])
     store.transactions.broadcast([slot.slot_id], 2.0)
@@ -195,7 +195,7 @@ def test_a_block_may_be_known_to_include_what_nodes_took_before_that_is_noted(st
     assert (included.state, included.broadcast_at) == (SlotState.INCLUDED, 2.0)
 
 
-def test_a_nonce_taken_elsewhere_is_closed_and_can_be_filled_when_it_falls_free(store: Store) -> None:
+def test_foreign_nonce_is_closed_and_can_be_refilled(store: Store) -> None:
     slot = signed(store)
     store.transactions.take(slot.slot_id)
     assert store.transactions.open_slots(BETA, ACCOUNT) == []

@@ -80,7 +80,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def test_records_that_the_brokers_do_not_take_wait_and_halt_nothing(store: Store, brokers: Brokers) -> None:
+def test_refused_records_wait_and_halt_nothing(store: Store, brokers: Brokers) -> None:
     brokers.down = {SETTINGS.topic(stream) for stream in Stream}
     publisher, before = Publisher(store.streams, SETTINGS, worker="one", lease=15), store.streams.status()
     with pytest.raises(TransientError, match="Broker"):
@@ -94,9 +94,7 @@ def test_records_that_the_brokers_do_not_take_wait_and_halt_nothing(store: Store
     assert store.streams.status().waiting == 0
 
 
-def test_a_batch_counts_as_sent_only_after_the_dead_letter_topic_has_its_dead_messages(
-    store: Store, brokers: Brokers
-) -> None:
+def test_batch_is_sent_after_its_dead_messages(store: Store, brokers: Brokers) -> None:
     brokers.down = {QUEUE}
     publisher, before = Publisher(store.streams, SETTINGS, worker="one", lease=15), store.streams.status()
     publisher.publish()

@@ -106,7 +106,7 @@ def browser(tmp_path: Path) -> Iterator[Browser]:
         (Decision.GOVERNANCE_ESCALATION, LetterStatus.PENDING_REVIEW),
     ],
 )
-def test_a_decision_that_an_operators_wallet_signed_is_recorded_and_verifies(
+def test_wallet_signed_decision_is_recorded_and_verifies(
     browser: Browser, decision: Decision, status: LetterStatus
 ) -> None:
     form = browser.signed(decision)
@@ -138,7 +138,7 @@ def test_a_decision_that_an_operators_wallet_signed_is_recorded_and_verifies(
     assert "<script>alert" not in page
 
 
-def test_a_place_in_the_log_that_another_record_took_is_signed_for_again(browser: Browser) -> None:
+def test_taken_place_in_the_log_is_signed_again(browser: Browser) -> None:
     form = browser.signed(Decision.ABANDON)
     _, first = browser.post(form)
     browser.log.append(entered("another"), KeySealer(SEALER))
@@ -176,7 +176,7 @@ def test_what_nobody_signed_who_may_decide_changes_nothing(browser: Browser) -> 
     assert browser.status() is LetterStatus.PENDING_REVIEW
 
 
-def test_other_sites_long_requests_and_a_read_only_explorer_get_nowhere(browser: Browser, tmp_path: Path) -> None:
+def test_foreign_sites_and_long_requests_are_refused(browser: Browser, tmp_path: Path) -> None:
     form = browser.form(Decision.ABANDON)
     assert browser.client.post(PLACE, json=form, headers={"origin": "https://evil.example"}).status_code == 403
     assert browser.client.post(PLACE, json=form | {"rationale": "x" * 30_000}).status_code == 413
@@ -190,7 +190,7 @@ def test_other_sites_long_requests_and_a_read_only_explorer_get_nowhere(browser:
     reading.log.close()
 
 
-def test_a_public_explorer_shows_that_there_is_a_letter_and_operators_what_is_in_it(tmp_path: Path) -> None:
+def test_public_explorer_hides_letter_contents(tmp_path: Path) -> None:
     (tmp_path / "public").mkdir()
     public = Browser(tmp_path / "public", open_letters=False, token=SecretStr(TOKEN))
     path = f"/dead-letters/{public.event_id}"
@@ -222,7 +222,7 @@ def test_a_public_explorer_shows_that_there_is_a_letter_and_operators_what_is_in
         one.log.close()
 
 
-def test_what_is_signed_names_chain_and_contract_and_holds_on_no_other_network(browser: Browser) -> None:
+def test_signature_is_bound_to_chain_and_contract(browser: Browser) -> None:
     _, asked = browser.post(browser.form(Decision.ABANDON))
     domain = asked["sign"]["domain"]
     assert domain["chainId"] == ALPHA
@@ -242,7 +242,7 @@ def test_what_a_node_says_and_its_host_reach_no_visitor(browser: Browser, monkey
     assert (answer.status_code, "rpc.example" in answer.text, "202e" in answer.text) == (503, False, False)
 
 
-def test_a_form_that_no_page_sends_is_refused_without_characters_that_hide_others(browser: Browser) -> None:
+def test_unknown_form_is_refused_without_hidden_characters(browser: Browser) -> None:
     form = browser.form(Decision.ABANDON)
     for changes in (
         {"\u202ecolour": "red"},

@@ -17,7 +17,7 @@ HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{7*7}}\u202
 PRINTABLE, _, _ = HOSTILE.partition("\u202e")
 
 
-def test_a_payload_full_of_markup_and_control_characters_stays_text(world: World) -> None:
+def test_hostile_payload_stays_text(world: World) -> None:
     sent = sent_message(payload=HOSTILE.encode())
     printable = sent_message(2, payload=PRINTABLE.encode())
     world.alpha.mine(routed(sent), routed(printable))
@@ -37,7 +37,7 @@ def test_a_payload_full_of_markup_and_control_characters_stays_text(world: World
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(payload=st.binary(max_size=300), kind=st.sampled_from(Kind))
-def test_whatever_the_bytes_a_payload_is_shown_without_control_characters(payload: bytes, kind: Kind) -> None:
+def test_payload_is_shown_without_control_characters(payload: bytes, kind: Kind) -> None:
     shown = decode_payload(sent_message(payload=payload, kind=kind))
     assert shown.length == len(payload)
     assert all(character.isprintable() or character in "\n\t" for character in shown.text)
