@@ -16,6 +16,7 @@ _log = structlog.get_logger(__name__)
 
 _LOOK_EVERY: Final = 5.0  # seconds; the blocks read in between may exceed the capacity
 _FASTEST: Final = 1_000  # messages/s that no relayer exceeds, so a store with much room is rarely counted
+_PAUSE: Final = 20  # pause after a count, in multiples of its duration: it may go through millions of rows
 _SHARES: Final = 4  # one of them is for others than the sender with the most messages
 
 
@@ -48,7 +49,8 @@ class SeenCapacity:
         now = self._clock.now()
         if self._capacity is not None and now >= self._look_at:
             room = self._look(self._capacity)
-            self._look_at = now + max(_LOOK_EVERY, room / _FASTEST)
+            duration = self._clock.now() - now
+            self._look_at = now + max(_LOOK_EVERY, room / _FASTEST, _PAUSE * duration)
 
     def _look(self, capacity: int) -> int:
         """Counts what the store holds; returns how many messages may come before the next count."""
@@ -68,9 +70,9 @@ class SeenCapacity:
 
     def _note_crowding(self, seen: int, share: int) -> None:
         """Notes who has a share. Only with room for some more does a sender lose the note, so that it is not put on and off."""
-        least = max(1, share - share // _SHARES)
-        counts = self._outbox.seen_by_sender(least) if seen >= least else {}
         before = self._crowding
+        least = max(1, share - share // _SHARES) if before else share
+        counts = self._outbox.seen_by_sender(least) if seen >= least else {}
         self._crowding = frozenset(one for one, count in counts.items() if count >= share or one in before)
         for sender in sorted(self._crowding - before):
             _log.error(

@@ -146,7 +146,8 @@ async def test_replacement_of_a_stuck_transaction_is_taken_by_nodes() -> None:
     async with account.looked_after(sender):
         task = asyncio.create_task(sender.send("p", call()))
         await until(lambda: account.slots != [] and len(account.slots[0].versions) == 2)
-        latest = account.slots[0].versions[-1]
+        first, latest = account.slots[0].versions
+        assert latest.hash != first.hash
         await until(lambda: latest.hash in account.chain.pool)
         account.mining = True
         assert (await task).transaction_hash == latest.hash
