@@ -1,6 +1,5 @@
-// CCIP's SDK executes the first message of a transaction manually: of 1.6 with a proof that it computes from both
-// chains, of 2.0 with what CCIP's API has.
-import { CCIPAPIClient, EVMChain, SELECTORS, calculateManualExecProof } from '@chainlink/ccip-sdk';
+// CCIP's SDK executes the first message of a transaction manually, with the verifiers' results from CCIP's API.
+import { CCIPAPIClient, EVMChain, SELECTORS } from '@chainlink/ccip-sdk';
 import { Wallet } from 'ethers6';
 import { answer, input, quiet } from './input.mjs';
 
@@ -13,19 +12,14 @@ const [source, destination] = await Promise.all(
 );
 const [request] = await source.getMessagesInTx(input.transaction);
 const { messageId } = request.message;
-const result = { messageId, version: request.lane.version };
-let execution;
-if (input.api) {
-  execution = await new CCIPAPIClient(input.api, { logger: quiet }).getExecutionInput(messageId);
-} else {
-  const { offRamp } = input;
-  const verifications = await destination.getVerifications({ offRamp, request });
-  const batch = await source.getMessagesInBatch(request, verifications.report);
-  const { merkleRoot } = verifications.report;
-  Object.assign(result, calculateManualExecProof(batch, request.lane, messageId, merkleRoot, { logger: quiet }));
-  execution = { offRamp, ...(await source.getExecutionInput({ request, verifications })) };
-}
-const { offRamp, ...executionInput } = execution;
+const api = new CCIPAPIClient(input.api, { logger: quiet });
+const { offRamp, ...executionInput } = await api.getExecutionInput(messageId);
 const wallet = new Wallet(input.key, destination.provider);
-const executed = await destination.execute({ offRamp, input: executionInput, wallet, gasLimit: input.gasLimit });
-answer({ ...result, offRamp, transaction: executed.log.transactionHash, state: executed.receipt.state });
+const executed = await destination.execute({ offRamp, input: executionInput, wallet });
+answer({
+  messageId,
+  version: request.lane.version,
+  offRamp,
+  transaction: executed.log.transactionHash,
+  state: executed.receipt.state,
+});

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bridge.devnet.fetch import pinned_packages
 from bridge.protocol.gmps import Gmp
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -131,8 +132,9 @@ def error_sources() -> Iterator[tuple[str, list[dict[str, Any]]]]:
         targets = artifact.get("metadata", {}).get("settings", {}).get("compilationTarget", {})
         if any(target.startswith("contracts/") and (ROOT / target).exists() for target in targets):
             yield "waybill", artifact["abi"]
-    for path in sorted(GMP_CONTRACTS.glob("*/*.json")):
-        yield path.parent.name, json.loads(path.read_text())["abi"]
+    pinned = {(one.gmp, one.name_of(contract)) for one in pinned_packages() for contract in one.contracts}
+    for gmp, name in sorted(pinned):
+        yield gmp, json.loads((GMP_CONTRACTS / gmp / f"{name}.json").read_text())["abi"]
 
 
 def error_meanings() -> dict[str, str]:

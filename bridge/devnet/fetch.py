@@ -52,12 +52,12 @@ class Package:
     contracts: list[str] = field(default_factory=list)
     for_tests: bool = False
     names: dict[str, str] = field(default_factory=dict)
-    """Contract names by file name or, where a package has several versions of a contract, by path."""
+    """Contract names by file name, where the two differ."""
 
     def name_of(self, contract: str) -> str:
         """Returns the contract's name, which is also its artifact's file name."""
         file_name = contract.rsplit("/", 1)[-1]
-        return self.names.get(contract) or self.names.get(file_name, file_name)
+        return self.names.get(file_name, file_name)
 
     @property
     def specifier(self) -> str:

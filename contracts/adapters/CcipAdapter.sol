@@ -30,13 +30,6 @@ interface ICcipRouter {
         returns (bytes32 ccipMessageId);
 
     function getFee(uint64 destinationSelector, OutgoingMessage calldata message) external view returns (uint256 fee);
-
-    function getOnRamp(uint64 destinationSelector) external view returns (address onRamp);
-}
-
-/// @dev The getter for the version of CCIP's contracts.
-interface ICcipTypeAndVersion {
-    function typeAndVersion() external view returns (string memory);
 }
 
 /// @dev The interface of a CCIP recipient. A recipient that does not declare it by ERC-165 is skipped, and the message counts as
@@ -53,7 +46,7 @@ interface ICcipReceiver {
     function ccipReceive(IncomingMessage calldata message) external;
 }
 
-/// @dev The interface that a CCIP 2.0 off-ramp calls on a recipient that declares it by ERC-165.
+/// @dev The interface that CCIP's off-ramp calls on a recipient that declares it by ERC-165.
 interface ICcipReceiverV2 {
     /// @notice The verifications that a message from a source needs before execution.
     /// @return required Resolvers whose verifiers must all approve; the zero address stands for the lane's default ones.
@@ -74,9 +67,9 @@ interface ICcipVerifierResolver {
         returns (address);
 }
 
-/// @notice Sends and receives over CCIP 1.6 and 2.0. A failed delivery puts the message in state FAILURE at the OffRamp; then
-///         anyone may execute it with at least the same gas (`manuallyExecute` of 1.6, `execute` of 2.0). CCIP gives a delivery
-///         exactly the message's gas. With 2.0, the owner may choose each lane's verifiers.
+/// @notice Sends and receives over CCIP 2.0. A failed delivery puts the message in state FAILURE at the OffRamp; then anyone
+///         may execute it with at least the same gas. CCIP gives a delivery exactly the message's gas. The owner may choose
+///         each lane's verifiers. A lane that still runs CCIP 1.6 works as long as no verifiers are chosen for it.
 contract CcipAdapter is BaseAdapter, ICcipReceiver, ICcipReceiverV2, IERC165 {
     using Addresses for bytes32;
 
@@ -86,14 +79,12 @@ contract CcipAdapter is BaseAdapter, ICcipReceiver, ICcipReceiverV2, IERC165 {
         uint8 optionalThreshold;
     }
 
-    /// @dev Tag of CCIP's extra arguments, version 2: gas limit, and whether messages may be executed out of order.
+    /// @dev Tag of CCIP's extra arguments, version 2: gas limit, and whether messages may be executed out of order. The lane's
+    ///      default verifiers apply.
     bytes4 private constant EXTRA_ARGS_TAG = 0x181dcf10;
 
-    /// @dev Tag of version 3, for lanes of CCIP 2.0 only: gas limit, finality, verifiers, executor.
+    /// @dev Tag of version 3: gas limit, finality, verifiers, executor.
     bytes4 private constant EXTRA_ARGS_V3_TAG = 0xa69dd4aa;
-
-    /// @dev Prefix of the version of an on-ramp that accepts version 3.
-    bytes9 private constant ON_RAMP_V2 = "OnRamp 2.";
 
     /// @notice Maximum number of verifiers per lane: each is paid, and costs gas on both chains.
     uint256 public constant MOST_VERIFIERS = 16;
@@ -125,9 +116,9 @@ contract CcipAdapter is BaseAdapter, ICcipReceiver, ICcipReceiverV2, IERC165 {
         _connect(chain, remoteRouter, remoteAdapter);
     }
 
-    /// @notice Sets the verifiers of messages to and from the chain with CCIP's `selector`, as resolvers on this chain. Messages over
-    ///         CCIP 2.0 need their signatures; 1.6 does not support them. Empty lists select the lane's default. The remote adapter
-    ///         must name the same operators' resolvers there.
+    /// @notice Sets the verifiers of messages to and from the chain with CCIP's `selector`, as resolvers on this chain. Empty
+    ///         lists select the lane's default. The remote adapter must name the same operators' resolvers there. A lane that
+    ///         still runs CCIP 1.6 rejects messages with chosen verifiers.
     /// @param required All must approve incoming messages; the zero address stands for the lane's default ones.
     /// @param optional `optionalThreshold` of them must approve.
     function setVerifiers(
@@ -231,13 +222,12 @@ contract CcipAdapter is BaseAdapter, ICcipReceiver, ICcipReceiverV2, IERC165 {
         });
     }
 
-    /// @dev A lane of CCIP 2.0 accepts both versions of the arguments, a lane of 1.6 only version 2.
     function _extraArgs(uint64 selector, uint256 gasLimit) private view returns (bytes memory arguments) {
         Verifiers storage chosen = _verifiers[selector];
         address[] memory required = chosen.required;
         address[] memory optional = chosen.optional;
         uint256 count = required.length + optional.length;
-        if (count == 0 || !_takesVerifiers(selector)) return abi.encodeWithSelector(EXTRA_ARGS_TAG, gasLimit, true);
+        if (count == 0) return abi.encodeWithSelector(EXTRA_ARGS_TAG, gasLimit, true);
         arguments = abi.encodePacked(EXTRA_ARGS_V3_TAG, SafeCast.toUint32(gasLimit), bytes4(0), uint8(count));
         for (uint256 i = 0; i < count; ++i) {
             address verifier = i < required.length ? required[i] : optional[i - required.length];
@@ -248,10 +238,6 @@ contract CcipAdapter is BaseAdapter, ICcipReceiver, ICcipReceiverV2, IERC165 {
         }
         // No executor, token receiver or arguments for them: four lengths of 1, 2, 1 and 2 bytes.
         return abi.encodePacked(arguments, uint48(0));
-    }
-
-    function _takesVerifiers(uint64 selector) private view returns (bool) {
-        return bytes9(bytes(ICcipTypeAndVersion(ccipRouter.getOnRamp(selector)).typeAndVersion())) == ON_RAMP_V2;
     }
 
     function _isResolver(address account, uint64 selector) private view returns (bool) {

@@ -19,7 +19,7 @@ from bridge.devnet.deployer import Deployer
 from bridge.devnet.gmps import devnet_attesters
 from bridge.gmps.attestation import AttestationSettings, JsonDocuments
 from bridge.gmps.axelar.adapter import AxelarContracts
-from bridge.gmps.ccip.v2 import CcipMessageV2, decode_results
+from bridge.gmps.ccip.message import CcipMessage, decode_results
 from bridge.gmps.hyperlane.adapter import HyperlaneContracts
 from bridge.gmps.hyperlane.devnet import VALIDATORS, HyperlaneValidators
 from bridge.protocol.gmps import Gmp
@@ -95,7 +95,7 @@ class PublicNetwork:
         """
         attestation = await devnet_attesters(self.world.deployment, self.world.chains)[Gmp.CCIP].attest(dispatch)
         resolvers, results = decode_results(attestation)
-        message = CcipMessageV2.of_dispatch(dispatch)
+        message = CcipMessage.of_dispatch(dispatch)
         document = {
             "offramp": message.off_ramp,
             "encodedMessage": f"0x{message.packed.hex()}",

@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from eth_abi.abi import decode
 from eth_utils.address import to_checksum_address
 
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DEPLOYER_KEY, account, signer
 from bridge.evm.chain import EvmChain
-from bridge.gmps.ccip.adapter import OFF_RAMP, CcipContracts, CcipMessage
 from bridge.gmps.layerzero.adapter import LayerZeroContracts, Packet
 from bridge.protocol.contracts import ROUTER, contract, topic
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.ports import Call, CallRevertedError, Dispatch
+from bridge.protocol.ports import Call, CallRevertedError
 from tests.anvil.traffic import DAPP, RELAYER, World, transact
 from tests.builders import ALPHA, BETA
 
@@ -26,14 +24,6 @@ every_gmp = pytest.mark.parametrize("gmp", tuple(Gmp), ids=lambda gmp: gmp.label
 OWNER = account(DEPLOYER_KEY)
 EXECUTOR = contract("execute302((address,(uint32,bytes32,uint64),bytes32,bytes,bytes,uint256))")
 ALERT = topic("LzReceiveAlert(address,address,(uint32,bytes32,uint64),bytes32,uint256,uint256,bytes,bytes,bytes)")
-CCIP_FAILURE = 3
-MANUAL_EXECUTION = (
-    (
-        "(uint64,((bytes32,uint64,uint64,uint64,uint64),bytes,bytes,address,uint256,(bytes,address,uint32,bytes,uint256)[])[],"
-        "bytes[][],bytes32[],uint256)[]"
-    ),
-    "(uint256,uint32[])[][]",
-)
 
 
 @pytest.fixture
@@ -109,65 +99,17 @@ async def executor_on_beta(world: World) -> str:
     return to_checksum_address(config.decode("getExecutorConfig", answer)[1])
 
 
-async def test_anyone_executes_a_failed_ccip_message_with_more_gas(world: World) -> None:
-    await world.send(Gmp.CCIP)
-    (dispatch,) = await world.dispatches(Gmp.CCIP)
-    adapter = world.adapter(Gmp.CCIP)
-    attestation = await adapter.attest(dispatch)
-    await pause(world, Gmp.CCIP)
-    first = await adapter.next_call(dispatch, attestation)
-    assert first is not None
-
-    assert (await transact(world.chains[BETA], RELAYER, first)).succeeded, "a failure is no revert"
-
-    assert await ccip_state(world, dispatch) == CCIP_FAILURE
-    with pytest.raises(CallRevertedError):
-        await adapter.next_call(dispatch, attestation)
-    await end_pause(world, Gmp.CCIP)
-    manual = await adapter.next_call(dispatch, attestation)
-    assert manual is not None
-    _, overrides = decode(MANUAL_EXECUTION, manual.data[4:])
-    assert overrides[0][0][0] > CcipMessage.of_dispatch(dispatch).gas_limit
-    assert (await transact(world.chains[BETA], DAPP, manual)).succeeded
-    assert await world.executed(dispatch)
-    assert await adapter.next_call(dispatch, attestation) is None
-
-
-async def test_ccips_first_execution_is_for_its_transmitters_only(world: World) -> None:
-    await world.send(Gmp.CCIP)
-    (dispatch,) = await world.dispatches(Gmp.CCIP)
-    adapter = world.adapter(Gmp.CCIP)
-    call = await adapter.next_call(dispatch, await adapter.attest(dispatch))
-    assert call is not None
-    assert not (await transact(world.chains[BETA], DAPP, call)).succeeded
-    assert (await transact(world.chains[BETA], RELAYER, call)).succeeded
-
-
-async def ccip_state(world: World, dispatch: Dispatch) -> int:
-    message = CcipMessage.of_dispatch(dispatch)
-    off_ramp = CcipContracts.of(world.deployment.chain(BETA)).off_ramp_v1
-    data = OFF_RAMP.encode("getExecutionState", message.source_selector, message.sequence)
-    state: int = OFF_RAMP.decode("getExecutionState", await world.chains[BETA].call(Call(to=off_ramp, data=data)))
-    return state
-
-
-@pytest.mark.parametrize("gmp", [Gmp.LAYERZERO, Gmp.CCIP], ids=lambda gmp: gmp.label)
-async def test_messages_attested_together_are_all_delivered(world: World, gmp: Gmp) -> None:
+async def test_packets_attested_at_once_are_written_together(world: World) -> None:
     for number in range(10):
-        await world.send(gmp, payload=bytes([number]))
-    dispatches = await world.dispatches(gmp)
-    adapter = world.adapter(gmp)
-    before = await written_by_nodes(world)
+        await world.send(Gmp.LAYERZERO, payload=bytes([number]))
+    dispatches = await world.dispatches(Gmp.LAYERZERO)
+    adapter, node = world.adapter(Gmp.LAYERZERO), signer("layerzero node", 0).address
+    before = await world.chains[BETA].transaction_count(node)
     attestations = await asyncio.gather(*(adapter.attest(dispatch) for dispatch in dispatches))
-    # Verification and commitment of each packet; two reports of at most eight roots.
-    assert await written_by_nodes(world) - before <= (20 if gmp is Gmp.LAYERZERO else 3)
+    # One verification and one commitment for each packet.
+    assert await world.chains[BETA].transaction_count(node) - before <= 20
     for dispatch, attestation in reversed(list(zip(dispatches, attestations, strict=True))):
         call = await adapter.next_call(dispatch, attestation)
         assert call is not None
         assert (await transact(world.chains[BETA], RELAYER, call)).succeeded
         assert await world.executed(dispatch)
-
-
-async def written_by_nodes(world: World) -> int:
-    nodes = (signer("layerzero node", 0), signer("ccip transmitter", 0))
-    return sum([await world.chains[BETA].transaction_count(node.address) for node in nodes])

@@ -45,8 +45,6 @@ _ENDPOINT = contract(
     "delegates(address) returns (address)",
 )
 _CCIP = contract(
-    "getOffRamps() returns ((uint64,address)[])",
-    "getSourceChainConfig(uint64) returns ((address,bool,bytes[],address[],address[]))",
     "getDestChainConfig(uint64) returns"
     " ((address,uint64,uint8,bool,uint16,uint16,uint32,address,address[],address[],bytes))",
     "getCCVsAndFinalityConfig(uint64,bytes) returns (address[],address[],uint8,bytes4)",
@@ -132,14 +130,10 @@ def move_to(played: Played, file: Path) -> dict[str, Any]:
 
 
 def resolver_of(played: Played, place: int) -> str:
-    """The resolver of CCIP's verifiers on a chain: one lane between the two runs 2.0, and its ramps name it."""
+    """Returns the resolver of CCIP's verifiers on a chain, which its on-ramp names."""
     here, there = (played.gmps.chains[number].gmps["ccip"] for number in (place, 1 - place))
-    selector = int(there["selector"])
-    if place:
-        return str(played.read(place, str(here["onRampV2"]), _CCIP, "getDestChainConfig", selector)[9][0])
-    ramps = played.read(place, str(here["router"]), _CCIP, "getOffRamps")
-    (ramp,) = (ramp for source, ramp in ramps if source == selector)
-    return str(played.read(place, ramp, _CCIP, "getSourceChainConfig", selector)[3][0])
+    config = played.read(place, str(here["onRamp"]), _CCIP, "getDestChainConfig", int(there["selector"]))
+    return str(config[9][0])
 
 
 def check_uln(played: Played, place: int, chain: ChainDeployment, document: dict[str, Any]) -> None:
@@ -187,10 +181,8 @@ def test_created_network_deploys_guarded_and_only_once(waybill: Command, played:
         named = played.read(place, chain.adapters["ccip"], _CCIP, "getCCVsAndFinalityConfig", selector, b"")
         assert named == (chosen, (), 0, bytes(4))
         assert (chain.agreement, chain.finality) == (2, "finalized")
-        # The one lane runs 1.6, the way back 2.0. The file leaves the ramps out, and CCIP's router names them.
-        local, key = played.gmps.chains[place].gmps["ccip"], "onRampV2" if place else "onRamp"
-        named = {name: value for name, value in chain.gmps["ccip"].items() if "amp" in name}
-        assert named == {name: local[name] for name in ([key, "offRamp"] if place else [key])}
+        # The file leaves the on-ramp out, and CCIP's router names it.
+        assert chain.gmps["ccip"]["onRamp"] == played.gmps.chains[place].gmps["ccip"]["onRamp"]
 
     heads = played.heads()
     again = json.loads(waybill("deploy", "--network", "testnet", "--json").out)
@@ -230,7 +222,7 @@ def test_new_owner_becomes_layerzeros_delegate(waybill: Command, played: Played,
     assert not json.loads(waybill(*words, "--key", ANVIL_KEYS[8]).out)["changed"]
 
 
-def test_ramp_of_another_ccip_version_is_refused(waybill: Command, played: Played, tmp_path: Path) -> None:
+def test_on_ramp_of_another_ccip_version_is_refused(waybill: Command, played: Played, tmp_path: Path) -> None:
     file = tmp_path / "networks" / "testnet.json"
     waybill("network", "create", "testnet", "--chains", ",".join(NAMES))
     document = move_to(played, file)
@@ -238,32 +230,30 @@ def test_ramp_of_another_ccip_version_is_refused(waybill: Command, played: Playe
         [one.gmps["ccip"] for one in played.gmps.chains],
         [one["gmps"]["ccip"] for one in document["chains"]],
     )
-    first["onRamp"] = sepolia["onRampV2"]
-    second["onRampV2"], second["offRamp"] = base["onRamp"], base["router"]
+    first["onRampV1"], second["onRamp"] = sepolia["onRamp"], base["router"]
     file.write_text(json.dumps(document))
     heads = played.heads()
     refused = waybill("deploy", "--network", "testnet", "--json")
     assert refused.code == 1
     lines = refused.error["message"].splitlines()
-    wrong = "chain {}: gmps.ccip.{}: {} is {!r}, not an {}: write {} ({})"
     assert lines == [
-        wrong.format("'sepolia'", "onRamp", sepolia["onRampV2"], "OnRamp 2.0.0", "OnRamp 1.6", sepolia["onRamp"],
-                     "to base-sepolia"),
-        wrong.format("'base-sepolia'", "onRampV2", base["onRamp"], "OnRamp 1.6.0", "OnRamp 2", base["onRampV2"],
-                     "to sepolia"),
-        wrong.format("'base-sepolia'", "offRamp", base["router"], "Router 1.2.0", "OffRamp 1.6", base["offRamp"],
-                     "from sepolia"),
-    ]  # fmt: skip
+        (
+            f"chain 'sepolia': gmps.ccip.onRampV1: {sepolia['onRamp']} is 'OnRamp 2.0.0', not an OnRamp 1.6: leave the key"
+            " out"
+        ),
+        (
+            f"chain 'base-sepolia': gmps.ccip.onRamp: {base['router']} is 'Router 1.2.0', not an OnRamp 2: write"
+            f" {base['onRamp']} (to sepolia)"
+        ),
+    ]
     assert played.heads() == heads
 
-    for ccip in (first, second):
-        for key in ("onRamp", "onRampV2", "offRamp"):
-            ccip.pop(key, None)
+    del first["onRampV1"], second["onRamp"]
     file.write_text(json.dumps(document))
     ended = waybill("deploy", "--network", "testnet")
     assert ended.code == 0
     assert (ended.out + ended.err).count("wormhole registered") == len(NAMES), "each step is printed once"
-    first["onRamp"] = sepolia["onRampV2"]
+    first["onRampV1"] = sepolia["onRamp"]
     file.write_text(json.dumps(document))
     findings = {row["check"]: row for row in json.loads(waybill("doctor", "--network", "testnet", "--json").out)}
     assert findings["plan of base-sepolia"]["result"] == "ok"

@@ -1,1 +1,1 @@
-"""Chainlink CCIP: its nodes commit messages to the destination and execute them."""
+"""Chainlink CCIP 2.0: verifiers sign messages, and anyone may execute them on the destination."""

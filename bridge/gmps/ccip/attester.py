@@ -1,8 +1,7 @@
-"""CCIP's attester for public networks: CCIP's nodes execute first, and the relayer executes after a failure or a stall.
+"""CCIP's attester for public networks: CCIP's executor goes first, and the relayer executes after a failure or a stall.
 
-For 1.6 the proof is computed from both chains' logs. For 2.0 the verifiers' results come from CCIP's public API. The
-fee of
-the route has already paid for CCIP's own execution, which is why its nodes go first.
+The verifiers' results come from CCIP's public API. The fee of the route has already paid for CCIP's own execution,
+which is why its executor goes first. Messages of CCIP 1.6 are left to CCIP's nodes.
 """
 
 from __future__ import annotations
@@ -15,13 +14,14 @@ from pydantic import Field, StringConstraints
 
 from bridge.gmps.attestation import AttestationSources, JsonDocuments, PublicHosts
 from bridge.gmps.base_adapter import DeploymentReader
-from bridge.gmps.ccip.adapter import FAILURE, OFF_RAMP, SUCCESS, CcipContracts, CcipMessage, encode_proof
-from bridge.gmps.ccip.proofs import CommitReader
-from bridge.gmps.ccip.v2 import OFF_RAMP_V2, CcipMessageV2, encode_results, is_v2
+from bridge.gmps.ccip.adapter import is_v1
+from bridge.gmps.ccip.message import FAILURE, OFF_RAMP, SUCCESS, CcipMessage, encode_results
+from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.ports import AttestationPendingError, Chain, Dispatch
+from bridge.protocol.ports import AttestationPendingError, Chain, Dispatch, TerminalError
 
-_EXECUTOR_TIMEOUT: Final = 3600  # seconds after a 2.0 message was sent that are left to CCIP's own executor
+_EXECUTOR_TIMEOUT: Final = 3600  # seconds after a message was sent that are left to CCIP's own executor
+_V1_TIMEOUT: Final = 4 * 3600  # seconds after which a message of CCIP 1.6 counts as undeliverable
 
 SETTING: Final[tuple[Any, Any]] = (
     tuple[Annotated[str, StringConstraints(pattern=r"^https?://")], ...],
@@ -33,50 +33,33 @@ SETTING: Final[tuple[Any, Any]] = (
 
 
 class CcipAttester(DeploymentReader):
-    """Waits for CCIP's nodes, then builds the attestation with which any account may execute in their place."""
+    """Waits for CCIP's executor, then fetches the verifiers' results with which any account may execute."""
 
     def __init__(
         self, deployment: Deployment, chains: Mapping[int, Chain], hosts: Sequence[str], web: JsonDocuments
     ) -> None:
         """Queries the API hosts in order."""
         super().__init__(deployment, chains)
-        self._commits = CommitReader(deployment, chains)
         self._hosts = PublicHosts(hosts, web)
 
     async def attest(self, dispatch: Dispatch) -> bytes:
-        """See `Attester.attest`. The attestation of an executed message is empty."""
-        return await (self._results(dispatch) if is_v2(dispatch) else self._proof(dispatch))
+        """See `Attester.attest`. Returns the results of the verifiers that the receiver and the lane require.
 
-    async def _proof(self, dispatch: Dispatch) -> bytes:
-        """Returns the Merkle proof of a 1.6 message."""
+        The attestation of an executed message has no results.
+
+        Raises:
+            TerminalError: CCIP 1.6 has not delivered the message in time.
+        """
+        if is_v1(dispatch):
+            return await self._wait_for_v1(dispatch)
         destination, message = self._deployment.chain(dispatch.destination_chain), CcipMessage.of_dispatch(dispatch)
-        off_ramp, identity = CcipContracts.of(destination).off_ramp_v1, (message.source_selector, message.sequence)
-        state = await self._read(destination, off_ramp, OFF_RAMP, "getExecutionState", *identity)
-        if state == SUCCESS:
-            return encode_proof([], manually=True)
-        timeout = (await self._read(destination, off_ramp, OFF_RAMP, "getDynamicConfig"))[1]
-        if state != FAILURE and await self._age(dispatch) <= timeout:
-            raise AttestationPendingError(f"CCIP's nodes have not executed {dispatch.transport_id} yet")
-        committed = await self._commits.find(dispatch)
-        if committed is None:
-            raise AttestationPendingError(f"CCIP's nodes have not committed {dispatch.transport_id} yet")
-        root = (message.source_selector, committed.root)
-        commit_time = await self._read(destination, off_ramp, OFF_RAMP, "getMerkleRoot", *root)
-        head = await self._chains[dispatch.destination_chain].head()
-        if state != FAILURE and head.timestamp - commit_time <= timeout:
-            raise AttestationPendingError(f"CCIP's nodes have not executed {dispatch.transport_id} yet")
-        return encode_proof(await self._commits.prove(dispatch, committed), manually=True)
-
-    async def _results(self, dispatch: Dispatch) -> bytes:
-        """Returns the verifiers' results for a 2.0 message that the receiver and the lane require."""
-        destination, message = self._deployment.chain(dispatch.destination_chain), CcipMessageV2.of_dispatch(dispatch)
-        state = await self._read(destination, message.off_ramp, OFF_RAMP_V2, "getExecutionState", message.id)
+        state = await self._read(destination, message.off_ramp, OFF_RAMP, "getExecutionState", message.id)
         if state == SUCCESS:
             return encode_results([], [])
         if state != FAILURE and await self._age(dispatch) <= _EXECUTOR_TIMEOUT:
             raise AttestationPendingError(f"CCIP's executor has not executed {dispatch.transport_id} yet")
         required, optional, threshold = await self._read(
-            destination, message.off_ramp, OFF_RAMP_V2, "getCCVsForMessage", message.packed
+            destination, message.off_ramp, OFF_RAMP, "getCCVsForMessage", message.packed
         )
 
         def read(document: Any) -> bytes | None:
@@ -96,6 +79,19 @@ class CcipAttester(DeploymentReader):
             raise AttestationPendingError(f"CCIP's API does not know {dispatch.transport_id} yet")
         return results
 
+    async def _wait_for_v1(self, dispatch: Dispatch) -> bytes:
+        """Returns no bytes once CCIP 1.6 has delivered the message, which Waybill itself cannot do."""
+        destination = self._deployment.chain(dispatch.destination_chain)
+        arguments = (dispatch.message_id, int(dispatch.gmp))
+        if await self._read(destination, destination.router, ROUTER, "hasReceived", *arguments):
+            return b""
+        if await self._age(dispatch) <= _V1_TIMEOUT:
+            raise AttestationPendingError(f"CCIP 1.6 has not delivered {dispatch.transport_id} yet")
+        raise TerminalError(
+            f"CCIP 1.6 has not delivered {dispatch.transport_id} within {_V1_TIMEOUT // 3600} hours, and Waybill cannot"
+            " deliver it: retry the message over another GMP, or execute it manually in CCIP's explorer"
+        )
+
     async def _age(self, dispatch: Dispatch) -> int:
         """Returns the seconds from the dispatch to the destination's newest block, by the chains' clocks."""
         sent = await self._chains[dispatch.source_chain].block(dispatch.block_number)
@@ -103,7 +99,7 @@ class CcipAttester(DeploymentReader):
         return 0 if sent is None else head.timestamp - sent.timestamp
 
 
-def _signed(document: Any, message: CcipMessageV2) -> dict[str, bytes] | None:
+def _signed(document: Any, message: CcipMessage) -> dict[str, bytes] | None:
     """Returns the verifiers' results by resolver in lower case, or None if the document belongs to another message."""
     try:
         if decode_hex(document["encodedMessage"]) != message.packed:

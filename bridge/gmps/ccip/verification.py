@@ -1,4 +1,4 @@
-"""CCIP 2.0's verifiers: the resolvers that an adapter requires for messages it sends and receives."""
+"""CCIP's verifiers: the resolvers that an adapter requires for messages it sends and receives."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LANES_OWN: Final = "0x" + "00" * 20  # the adapter's value for the lane's defau
 
 
 class CcipVerifiers(Verification):
-    """Resolvers on one chain, for its lanes with all other chains. 1.6 lanes have a fixed committee and ignore them."""
+    """Resolvers on one chain, for its lanes with all other chains. A lane of CCIP 1.6 accepts none."""
 
     required: tuple[Address | Literal["default"], ...]
     """Verifiers that must all approve; `"default"` stands for the lane's own."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -11,14 +13,15 @@ from eth_utils.address import to_canonical_address, to_checksum_address
 
 from bridge.devnet.accounts import signer
 from bridge.devnet.artifacts import Artifact
-from bridge.devnet.attesting import sign_digest
-from bridge.devnet.committee import Committee
+from bridge.devnet.attesting import confirm, sign_digest
 from bridge.devnet.deployer import Deployer
+from bridge.devnet.errors import DevnetError
 from bridge.devnet.gmps import DevnetChain, GmpDevnet
+from bridge.gmps.base_adapter import DeploymentReader
 from bridge.gmps.layerzero.adapter import ENDPOINT, PACKET_SENT, LayerZeroContracts, Packet
 from bridge.protocol.contracts import contract
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.ports import Chain, Dispatch, TransientError
+from bridge.protocol.ports import Chain, Dispatch, TerminalError, TransientError
 
 # The DVN requires signatures in ascending order of address.
 _FIRST_EID: Final = 31_001
@@ -124,18 +127,42 @@ def _create_executor(
     return executor
 
 
-class LayerZeroVerifiers(Committee):
-    """The DVN: its signers verify packets, and its node submits and commits the verifications."""
+class LayerZeroVerifiers(DeploymentReader):
+    """The DVN: its signers verify packets, and its node submits and commits the verifications.
+
+    LayerZero commits the packets of a path in order. The node therefore writes the missing verifications of earlier
+    packets with the requested one, and those of later packets that were requested meanwhile. It writes one batch at a
+    time to each destination.
+    """
 
     def __init__(
         self, deployment: Deployment, chains: Mapping[int, Chain], signers: Sequence[LocalAccount] = SIGNERS[:QUORUM]
     ) -> None:
         """Signs with the given signers, in ascending order of address."""
-        super().__init__(deployment, chains, _NODE)
+        super().__init__(deployment, chains)
         self._signers = signers
+        self._turns: dict[int, asyncio.Lock] = defaultdict(asyncio.Lock)  # by destination
+        self._newest: dict[tuple[int, int], int] = defaultdict(int)  # highest requested block by lane
 
-    async def _is_written(self, dispatch: Dispatch) -> bool:
-        return await self._committed_to(dispatch) >= Packet.of_dispatch(dispatch).nonce
+    async def attest(self, dispatch: Dispatch) -> bytes:
+        """Ensures that the packet is committed on the destination, and returns no bytes.
+
+        Raises:
+            TransientError: the dispatch's block is no longer on its chain, or the write failed.
+        """
+        await confirm(self._chains[dispatch.source_chain], dispatch)
+        lane = (dispatch.source_chain, dispatch.destination_chain)
+        self._newest[lane] = max(self._newest[lane], dispatch.block_number)
+        async with self._turns[dispatch.destination_chain]:
+            if await self._committed_to(dispatch) < Packet.of_dispatch(dispatch).nonce:
+                deployer = await Deployer.on(self._chains[dispatch.destination_chain], _NODE)
+                await self._write(deployer, dispatch, self._newest[lane])
+                try:
+                    await deployer.send()
+                except (DevnetError, TerminalError) as error:
+                    # Another process used the account first, or a reorg happened: the next attempt reads the new state.
+                    raise TransientError(str(error)) from error
+        return b""
 
     async def _committed_to(self, dispatch: Dispatch) -> int:
         """Returns the highest nonce of the path below which every packet is committed."""
@@ -145,6 +172,7 @@ class LayerZeroVerifiers(Committee):
         return nonce
 
     async def _write(self, deployer: Deployer, dispatch: Dispatch, newest: int) -> None:
+        """Queues the verifications of a path up to block `newest`, including the dispatch's."""
         destination = self._deployment.chain(dispatch.destination_chain)
         receiver, source_eid, _ = Packet.of_dispatch(dispatch).path
         endpoint = LayerZeroContracts.of(destination).endpoint
@@ -173,7 +201,7 @@ class LayerZeroVerifiers(Committee):
         source = self._deployment.chain(dispatch.source_chain)
         first = dispatch.block_number if requested.nonce == committed + 1 else source.start_block
         endpoint = LayerZeroContracts.of(source).endpoint
-        logs = await self._logs(source, endpoint, PACKET_SENT, first, newest)
+        logs = await self._chains[source.chain_id].logs(first, newest, [endpoint], [PACKET_SENT])
         packets = (Packet.of_log(log, endpoint) for log in logs)
         return [
             packet

@@ -6,7 +6,6 @@ import {
     ICcipReceiver,
     ICcipReceiverV2,
     ICcipRouter,
-    ICcipTypeAndVersion,
     ICcipVerifierResolver
 } from "../../../contracts/adapters/CcipAdapter.sol";
 import {IAdapter} from "../../../contracts/interfaces/IAdapter.sol";
@@ -39,17 +38,15 @@ contract CcipAdapterTest is LimitedPayload {
         CcipAdapter(address(betaAdapter)).ccipReceive(message);
     }
 
-    /// @dev Failure shape: failure state and manual execution, by anyone, with as much gas or more.
-    function test_ARefusedDeliveryFailsAndCanBeExecutedManually() external {
+    /// @dev Failure shape: failure state and another execution, by anyone, with as much gas or more.
+    function test_ARefusedDeliveryFailsAndCanBeExecutedAgain() external {
         (, Parcel memory parcel) = _send("hello", 100_000);
         _distrustAlpha();
         assertFalse(network.deliver(parcel), "consumed");
         assertEq(_ccip().stateOf(parcel), _ccip().FAILURE(), "state");
 
         _trustAlpha();
-        _ccip().executeByOracles(parcel);
-        assertEq(_ccip().stateOf(parcel), _ccip().FAILURE(), "the oracles try only once");
-        _ccip().executeManually(parcel, _ccip().gasLimitOf(parcel) + 1);
+        _ccip().execute(parcel, _ccip().gasLimitOf(parcel) + 1);
         assertEq(_ccip().stateOf(parcel), _ccip().SUCCESS(), "state");
         assertEq(recipient.received(), 1, "executed once");
     }
@@ -63,7 +60,7 @@ contract CcipAdapterTest is LimitedPayload {
         CcipNetwork ccip = _ccip();
         uint256 tooLittle = ccip.gasLimitOf(parcel) - 1;
         vm.expectRevert();
-        ccip.executeManually(parcel, tooLittle);
+        ccip.execute(parcel, tooLittle);
         assertFalse(_isReceived(message), "receipt");
     }
 
@@ -73,22 +70,6 @@ contract CcipAdapterTest is LimitedPayload {
         (, Parcel memory parcel) = _send(payload, gasLimit);
         uint256 asked = alphaAdapter.deliveryGas(MessageEncoding.HEADER_LENGTH + payload.length, gasLimit);
         assertEq(_ccip().gasLimitOf(parcel), asked);
-    }
-
-    /// @dev A sender's ordered messages count up; one that waits would hold back those behind it.
-    function test_AsksForNoOrder() external {
-        _send("first", 100_000);
-        (, Parcel memory second) = _send("second", 100_000);
-        assertEq(_ccip().nonceOf(second), 0);
-    }
-
-    /// @dev A fact that relayers must know: an off-ramp takes the roots of one source without gaps.
-    function test_AnUncommittedMessageHoldsBackThoseBehindIt() external {
-        (, Parcel memory first) = _send("first", 100_000);
-        (, Parcel memory second) = _send("second", 100_000);
-        assertFalse(network.deliver(second), "second consumed before first is committed");
-        assertTrue(network.deliver(first), "first consumed");
-        assertTrue(network.deliver(second), "second consumed");
     }
 
     /// @dev CCIP skips a recipient that does not say so, and calls the message delivered.
@@ -141,14 +122,26 @@ contract CcipAdapterTest is LimitedPayload {
         assertEq(all.length + some.length, 0, "of another chain: the lane's own");
     }
 
-    function test_ALaneOfTwoIsAskedForTheVerifiers() external {
-        _expectExtraArgs("OnRamp 2.0.0", true);
-    }
+    function test_AsksForTheChosenVerifiers() external {
+        CcipAdapter adapter = CcipAdapter(address(alphaAdapter));
+        uint64 selector = adapter.selectorOf(BETA);
+        uint256 gasLimit = adapter.deliveryGas(5, 100_000);
+        _expectExtraArgs(abi.encodePacked(hex"181dcf10", gasLimit, uint256(1)));
 
-    /// @dev A lane of 1.6 refuses version 3 of the arguments: until it moves to 2.0 its own committee verifies.
-    function test_ALaneOfOneIsNotAskedForTheVerifiers() external {
-        _expectExtraArgs("OnRamp 1.6.0", false);
-        _expectExtraArgs("EVM2EVMOnRamp 1.5.0", false);
+        (address[] memory required, address[] memory optional) = _chosen();
+        vm.prank(owner);
+        adapter.setVerifiers(selector, required, optional, 1);
+        _expectExtraArgs(
+            abi.encodePacked(
+                abi.encodePacked(hex"a69dd4aa", uint32(gasLimit), hex"00000000", hex"04", hex"00", hex"0000"),
+                abi.encodePacked(hex"14", required[1], hex"0000"),
+                abi.encodePacked(hex"14", optional[0], hex"0000", hex"14", optional[1], hex"0000"),
+                hex"00",
+                hex"0000",
+                hex"00",
+                hex"0000"
+            )
+        );
     }
 
     function test_RevertWhen_NoMessageCouldHaveTheVerifiers() external {
@@ -192,30 +185,11 @@ contract CcipAdapterTest is LimitedPayload {
         CcipAdapter(address(alphaAdapter)).setVerifiers(7, required, optional, threshold);
     }
 
-    /// @dev What CCIP's router is asked for a quote with, on a lane whose on-ramp has that name.
-    function _expectExtraArgs(string memory onRamp, bool withVerifiers) private {
+    /// @dev Expects CCIP's router to be asked for a quote with those arguments.
+    function _expectExtraArgs(bytes memory extraArgs) private {
         CcipAdapter adapter = CcipAdapter(address(alphaAdapter));
-        uint64 selector = adapter.selectorOf(BETA);
-        (address[] memory required, address[] memory optional) = _chosen();
-        vm.prank(owner);
-        adapter.setVerifiers(selector, required, optional, 1);
-        address ramp = makeAddr(onRamp);
         ICcipRouter router = adapter.ccipRouter();
-        vm.mockCall(address(router), abi.encodeCall(ICcipRouter.getOnRamp, (selector)), abi.encode(ramp));
-        vm.mockCall(ramp, abi.encodeCall(ICcipTypeAndVersion.typeAndVersion, ()), abi.encode(onRamp));
         vm.mockCall(address(router), abi.encodeWithSelector(ICcipRouter.getFee.selector), abi.encode(uint256(3)));
-        uint256 gasLimit = adapter.deliveryGas(5, 100_000);
-        bytes memory extraArgs = withVerifiers
-            ? abi.encodePacked(
-                abi.encodePacked(hex"a69dd4aa", uint32(gasLimit), hex"00000000", hex"04", hex"00", hex"0000"),
-                abi.encodePacked(hex"14", required[1], hex"0000"),
-                abi.encodePacked(hex"14", optional[0], hex"0000", hex"14", optional[1], hex"0000"),
-                hex"00",
-                hex"0000",
-                hex"00",
-                hex"0000"
-            )
-            : abi.encodePacked(hex"181dcf10", gasLimit, uint256(1));
         ICcipRouter.OutgoingMessage memory message = ICcipRouter.OutgoingMessage({
             receiver: abi.encode(address(betaAdapter)),
             data: "hello",
@@ -223,7 +197,7 @@ contract CcipAdapterTest is LimitedPayload {
             feeToken: address(0),
             extraArgs: extraArgs
         });
-        vm.expectCall(address(router), abi.encodeCall(ICcipRouter.getFee, (selector, message)));
+        vm.expectCall(address(router), abi.encodeCall(ICcipRouter.getFee, (adapter.selectorOf(BETA), message)));
         assertEq(adapter.quote(BETA, _word(address(betaRouter)), "hello", 100_000), 3);
         vm.clearMockedCalls();
     }

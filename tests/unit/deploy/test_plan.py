@@ -9,7 +9,7 @@ from bridge.gmps.ccip.adapter import CcipContracts
 from bridge.gmps.layerzero.adapter import LayerZeroContracts
 
 ADDRESS = "0x" + "ab" * 20
-CCIP = {"selector": 2**64 - 1, "router": ADDRESS, "onRamp": ADDRESS, "offRamp": ADDRESS}
+CCIP = {"selector": 2**64 - 1, "router": ADDRESS, "onRamp": ADDRESS}
 
 
 def chain(chain_id: int, name: str) -> dict[str, Any]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from eth_abi.abi import encode
@@ -16,8 +15,8 @@ from hypothesis import strategies as st
 
 from bridge.gmps.axelar.adapter import AxelarContracts
 from bridge.gmps.base_adapter import BaseAdapter
-from bridge.gmps.ccip.adapter import CcipContracts, CcipMessage
-from bridge.gmps.ccip.v2 import MESSAGE_SENT_V2
+from bridge.gmps.ccip.adapter import CcipContracts
+from bridge.gmps.ccip.message import MESSAGE_SENT
 from bridge.gmps.hyperlane.adapter import HyperlaneContracts
 from bridge.gmps.layerzero.adapter import LayerZeroContracts, Packet
 from bridge.gmps.registry import adapter_class
@@ -66,7 +65,6 @@ def chain(chain_id: int, name: str, index: int) -> dict[str, object]:
                 "selector": 10**19 + index,
                 "router": address(f"{name} ccip router"),
                 "onRamp": address(f"{name} on-ramp"),
-                "offRamp": address(f"{name} off-ramp"),
             },
         },
     }
@@ -160,33 +158,41 @@ def layerzero_logs(sent: Sent, receiver: bytes | None = None, version: int = 1) 
     return [log(emitter, (keccak(text="PacketSent(bytes,bytes,address)"),), data, 3)]
 
 
-CCIP_SENT = (
-    "((bytes32,uint64,uint64,uint64,uint64),address,bytes,bytes,bytes,address,uint256,uint256,"
-    "(address,bytes,bytes,uint256,bytes)[])"
-)
-CCIP_ARGUMENTS = bytes.fromhex("181dcf10") + encode(["uint256", "bool"], [500_000, True])
+OFF_RAMP = address("off-ramp")
 
 
-def ccip_logs(
-    sent: Sent,
-    receiver: bytes | None = None,
-    arguments: bytes = CCIP_ARGUMENTS,
-    tokens: tuple[tuple[str, bytes, bytes, int, bytes], ...] = (),
-) -> list[Log]:
-    destination = CcipContracts.of(sent.destination).selector
-    content = (
-        (word("ccip id"), CcipContracts.of(SOURCE).selector, destination, 7, 0),
-        sent.sender or SOURCE.adapters["ccip"],
-        sent.envelope,
-        receiver or to_bytes32(DESTINATION.adapters["ccip"]),
-        arguments,
-        address("fee token"),
-        1,
-        1,
-        tokens,
-    )
-    topics = (keccak(text=f"CCIPMessageSent(uint64,uint64,{CCIP_SENT})"), encode(["uint64"], [destination]), word("7"))
-    return [log(sent.emitter or CcipContracts.of(SOURCE).on_ramp_v1, topics, encode([CCIP_SENT], [content]), 3)]
+def packed(
+    envelope: bytes,
+    *,
+    sender: str | None = None,
+    destination: ChainDeployment = DESTINATION,
+    receiver: bytes = bytes.fromhex(DESTINATION.adapters["ccip"][2:]),
+    version: int = 1,
+    tokens: bytes = b"",
+) -> bytes:
+    """A message as CCIP's verifiers sign it."""
+    selectors = (CcipContracts.of(one).selector.to_bytes(8, "big") for one in (SOURCE, destination))
+    gas = (900_000).to_bytes(4, "big") + (500_000).to_bytes(4, "big")
+    content = bytes([version]) + b"".join(selectors) + (7).to_bytes(8, "big") + gas + bytes(4) + keccak(b"verifiers")
+    on_ramp = to_bytes32(str(CcipContracts.of(SOURCE).on_ramp))
+    for value in (on_ramp, bytes.fromhex(OFF_RAMP[2:]), to_bytes32(sender or SOURCE.adapters["ccip"]), receiver):
+        content += bytes([len(value)]) + value
+    for value in (b"", tokens, envelope):
+        content += len(value).to_bytes(2, "big") + value
+    return content
+
+
+def ccip_log(content: bytes, *, sender: str | None = None, emitter: str | None = None) -> Log:
+    destination = encode(["uint64"], [CcipContracts.of(DESTINATION).selector])
+    topics = (MESSAGE_SENT, destination, to_bytes32(sender or SOURCE.adapters["ccip"]), keccak(content))
+    types = ["address", "uint256", "bytes", "(address,uint32,uint32,uint256,bytes)[]", "bytes[]"]
+    data = encode(types, [address("token"), 0, content, [], []])
+    return log(emitter or str(CcipContracts.of(SOURCE).on_ramp), topics, data, 3)
+
+
+def ccip_logs(sent: Sent) -> list[Log]:
+    content = packed(sent.envelope, sender=sent.sender, destination=sent.destination)
+    return [ccip_log(content, sender=sent.sender, emitter=sent.emitter)]
 
 
 LOGS: dict[Gmp, Callable[[Sent], list[Log]]] = {
@@ -224,8 +230,7 @@ def test_watch_covers_emitters_and_topics(gmp: Gmp) -> None:
     watch = adapter(gmp).watch(ALPHA)
     logs = LOGS[gmp](Sent(envelope=own_message().encode()))
     assert {one.address for one in logs} == set(watch.addresses)
-    # CCIP 2.0 has an event of its own: see test_ccip_v2.py.
-    assert {one.topics[0] for one in logs} == set(watch.topics) - {MESSAGE_SENT_V2}
+    assert {one.topics[0] for one in logs} == set(watch.topics)
 
 
 @every_gmp
@@ -324,31 +329,6 @@ def test_a_layerzero_dispatch_holds_all_of_its_packet() -> None:
     assert (packet.nonce, packet.source_eid, packet.destination_eid) == (7, 30_001, 30_002)
     assert (packet.receiver, packet.guid) == (DESTINATION.adapters["layerzero"], word("guid"))
     assert packet.payload_hash == keccak(word("guid") + found.envelope)
-
-
-@for_each_case(
-    "changes",
-    [
-        {"receiver": NO_ADDRESS},
-        {"arguments": b""},
-        {"arguments": CCIP_ARGUMENTS[:-1]},
-        {"arguments": bytes.fromhex("97a657c9") + CCIP_ARGUMENTS[4:36]},
-        {"tokens": ((address("token"), b"", b"", 1, b""),)},
-    ],
-)
-def test_a_ccip_message_that_waybill_would_not_send_is_left_out(changes: dict[str, Any]) -> None:
-    logs = ccip_logs(Sent(envelope=own_message().encode()), **changes)
-    assert adapter(Gmp.CCIP).dispatches(ALPHA, logs) == []
-
-
-def test_ccip_dispatch_survives_json() -> None:
-    (sent,) = ccip_logs(Sent(envelope=own_message().encode()))
-    (found,) = adapter(Gmp.CCIP).dispatches(ALPHA, [sent])
-    stored = replace(found, evidence=json.loads(json.dumps(dict(found.evidence))))
-    message = CcipMessage.of_log(sent, sent.address)
-    assert message is not None
-    assert CcipMessage.of_dispatch(stored) == message
-    assert (message.sequence, message.gas_limit, message.source_selector) == (7, 500_000, 10**19 + 1)
 
 
 class Delivered:

@@ -25,19 +25,11 @@ interface IFeeQuoter {
     struct StaticConfig {
         uint96 maxFeeJuelsPerMsg;
         address linkToken;
-        uint32 tokenPriceStalenessThreshold;
-    }
-
-    struct FeedUpdate {
-        address sourceToken;
-        address dataFeedAddress;
-        uint8 tokenDecimals;
-        bool isEnabled;
     }
 
     struct TokenTransferFee {
         address token;
-        uint32[6] config;
+        uint32[4] config;
     }
 
     struct TransferFees {
@@ -45,31 +37,18 @@ interface IFeeQuoter {
         TokenTransferFee[] fees;
     }
 
-    struct PremiumMultiplier {
-        address token;
-        uint64 multiplier;
-    }
-
     struct DestChainConfig {
         bool isEnabled;
-        uint16 maxNumberOfTokensPerMsg;
         uint32 maxDataBytes;
         uint32 maxPerMsgGasLimit;
         uint32 destGasOverhead;
         uint8 destGasPerPayloadByteBase;
-        uint8 destGasPerPayloadByteHigh;
-        uint16 destGasPerPayloadByteThreshold;
-        uint32 destDataAvailabilityOverheadGas;
-        uint16 destGasPerDataAvailabilityByte;
-        uint16 destDataAvailabilityMultiplierBps;
         bytes4 chainFamilySelector;
-        bool enforceOutOfOrder;
         uint16 defaultTokenFeeUSDCents;
         uint32 defaultTokenDestGasOverhead;
         uint32 defaultTxGasLimit;
-        uint64 gasMultiplierWeiPerEth;
-        uint32 gasPriceStalenessThreshold;
-        uint32 networkFeeUSDCents;
+        uint16 networkFeeUSDCents;
+        uint8 linkFeeMultiplierPercent;
     }
 
     struct DestChain {
@@ -96,66 +75,112 @@ interface IFeeQuoter {
     function updatePrices(Prices calldata prices) external;
 }
 
-interface INonceManager {
-    struct CallerUpdates {
-        address[] added;
-        address[] removed;
+interface ICommitteeVerifier {
+    struct RemoteChain {
+        address router;
+        uint64 remoteChainSelector;
+        bool allowlistEnabled;
+        uint16 feeUSDCents;
+        uint32 gasForVerification;
+        uint16 payloadSizeBytes;
     }
 
-    function applyAuthorizedCallerUpdates(CallerUpdates calldata updates) external;
+    struct SignatureConfig {
+        uint64 sourceChainSelector;
+        uint8 threshold;
+        address[] signers;
+    }
+
+    struct DynamicConfig {
+        address feeAggregator;
+        address allowlistAdmin;
+    }
+
+    function applyRemoteChainConfigUpdates(RemoteChain[] calldata configs) external;
+    function applySignatureConfigs(uint64[] calldata removed, SignatureConfig[] calldata configs) external;
+}
+
+interface IVerifierResolver {
+    struct Inbound {
+        bytes4 version;
+        address verifier;
+    }
+
+    struct Outbound {
+        uint64 destChainSelector;
+        address verifier;
+    }
+
+    function applyInboundImplementationUpdates(Inbound[] calldata implementations) external;
+    function applyOutboundImplementationUpdates(Outbound[] calldata implementations) external;
+}
+
+interface ICcipExecutor {
+    struct DynamicConfig {
+        address feeAggregator;
+        bytes4 allowedFinalityConfig;
+        bool ccvAllowlistEnabled;
+    }
+
+    struct DestChainConfig {
+        uint16 usdCentsFee;
+        bool enabled;
+    }
+
+    struct DestChain {
+        uint64 destChainSelector;
+        DestChainConfig config;
+    }
+
+    function applyDestChainUpdates(uint64[] calldata removed, DestChain[] calldata added) external;
 }
 
 interface IOnRamp {
     struct StaticConfig {
         uint64 chainSelector;
         address rmnRemote;
-        address nonceManager;
+        uint32 maxUSDCentsPerMessage;
         address tokenAdminRegistry;
     }
 
     struct DynamicConfig {
         address feeQuoter;
         bool reentrancyGuardEntered;
-        address messageInterceptor;
         address feeAggregator;
-        address allowlistAdmin;
     }
 
     struct DestChain {
         uint64 destChainSelector;
         address router;
-        bool allowlistEnabled;
+        uint8 addressBytesLength;
+        bool tokenReceiverAllowed;
+        uint16 messageNetworkFeeUSDCents;
+        uint16 tokenNetworkFeeUSDCents;
+        uint32 baseExecutionGasCost;
+        address[] defaultCCVs;
+        address[] laneMandatedCCVs;
+        address defaultExecutor;
+        bytes offRamp;
     }
 
-    struct Header {
-        bytes32 messageId;
-        uint64 sourceChainSelector;
-        uint64 destChainSelector;
-        uint64 sequenceNumber;
-        uint64 nonce;
-    }
-
-    struct TokenTransfer {
-        address sourcePoolAddress;
-        bytes destTokenAddress;
-        bytes extraData;
-        uint256 amount;
-        bytes destExecData;
-    }
-
-    struct Message {
-        Header header;
-        address sender;
-        bytes data;
-        bytes receiver;
-        bytes extraArgs;
-        address feeToken;
+    struct Receipt {
+        address issuer;
+        uint32 destGasLimit;
+        uint32 destBytesOverhead;
         uint256 feeTokenAmount;
-        uint256 feeValueJuels;
-        TokenTransfer[] tokenAmounts;
+        bytes extraArgs;
     }
 
-    event CCIPMessageSent(uint64 indexed destChainSelector, uint64 indexed sequenceNumber, Message message);
+    event CCIPMessageSent(
+        uint64 indexed destChainSelector,
+        address indexed sender,
+        bytes32 indexed messageId,
+        address feeToken,
+        uint256 tokenAmountBeforeTokenPoolFees,
+        bytes encodedMessage,
+        Receipt[] receipts,
+        bytes[] verifierBlobs
+    );
 
     function applyDestChainConfigUpdates(DestChain[] calldata configs) external;
 }
@@ -166,92 +191,24 @@ interface IOffRamp {
         uint16 gasForCallExactCheck;
         address rmnRemote;
         address tokenAdminRegistry;
-        address nonceManager;
-    }
-
-    struct DynamicConfig {
-        address feeQuoter;
-        uint32 permissionLessExecutionThresholdSeconds;
-        address messageInterceptor;
+        uint32 maxGasBufferToUpdateState;
     }
 
     struct SourceChain {
         address router;
         uint64 sourceChainSelector;
         bool isEnabled;
-        bool isRMNVerificationDisabled;
-        bytes onRamp;
-    }
-
-    struct OcrConfig {
-        bytes32 configDigest;
-        uint8 ocrPluginType;
-        uint8 f;
-        bool isSignatureVerificationEnabled;
-        address[] signers;
-        address[] transmitters;
-    }
-
-    struct TokenArrival {
-        bytes sourcePoolAddress;
-        address destTokenAddress;
-        uint32 destGasAmount;
-        bytes extraData;
-        uint256 amount;
-    }
-
-    struct Message {
-        IOnRamp.Header header;
-        bytes sender;
-        bytes data;
-        address receiver;
-        uint256 gasLimit;
-        TokenArrival[] tokenAmounts;
-    }
-
-    struct MerkleRoot {
-        uint64 sourceChainSelector;
-        bytes onRampAddress;
-        uint64 minSeqNr;
-        uint64 maxSeqNr;
-        bytes32 merkleRoot;
-    }
-
-    struct RmnSignature {
-        bytes32 r;
-        bytes32 s;
-    }
-
-    struct CommitReport {
-        IFeeQuoter.Prices prices;
-        MerkleRoot[] blessedRoots;
-        MerkleRoot[] unblessedRoots;
-        RmnSignature[] rmnSignatures;
-    }
-
-    struct ExecutionReport {
-        uint64 sourceChainSelector;
-        Message[] messages;
-        bytes[][] offchainTokenData;
-        bytes32[] proofs;
-        uint256 proofFlagBits;
-    }
-
-    struct GasOverride {
-        uint256 receiverExecutionGasLimit;
-        uint32[] tokenGasOverrides;
+        bytes[] onRamps;
+        address[] defaultCCVs;
+        address[] laneMandatedCCVs;
     }
 
     function applySourceChainConfigUpdates(SourceChain[] calldata configs) external;
-    function setOCR3Configs(OcrConfig[] calldata configs) external;
-    function commit(
-        bytes32[2] calldata context,
-        bytes calldata report,
-        bytes32[] calldata rs,
-        bytes32[] calldata ss,
-        bytes32 rawVs
+    function execute(
+        bytes calldata encodedMessage,
+        address[] calldata ccvs,
+        bytes[] calldata verifierResults,
+        uint32 gasLimitOverride
     ) external;
-    function execute(bytes32[2] calldata context, bytes calldata report) external;
-    function manuallyExecute(ExecutionReport[] calldata reports, GasOverride[][] calldata overrides) external;
-    function getExecutionState(uint64 sourceChainSelector, uint64 sequenceNumber) external view returns (uint8);
+    function getExecutionState(bytes32 messageId) external view returns (uint8);
 }

@@ -8,34 +8,48 @@ import {IAdapter} from "../../../../contracts/interfaces/IAdapter.sol";
 import {IRouter} from "../../../../contracts/interfaces/IRouter.sol";
 import {Gmp} from "../../../../contracts/types/Gmp.sol";
 import {WrappedEther} from "../doubles/WrappedEther.sol";
-import {ICcipRouterAdmin, IFeeQuoter, INonceManager, IOffRamp, IOnRamp} from "./CcipContracts.sol";
+import {
+    ICcipExecutor,
+    ICcipRouterAdmin,
+    ICommitteeVerifier,
+    IFeeQuoter,
+    IOffRamp,
+    IOnRamp,
+    IVerifierResolver
+} from "./CcipContracts.sol";
 import {GmpNetwork, Parcel} from "./GmpNetwork.sol";
 
-/// @notice CCIP 1.6: router, on- and off-ramps and fee quoter, with commits signed by two of four oracles.
+/// @notice CCIP 2.0: router, ramps and fee quoter, with messages signed by two of a committee of four oracles.
 contract CcipNetwork is GmpNetwork {
     struct Place {
         ICcipRouterAdmin router;
         IFeeQuoter feeQuoter;
         IOnRamp onRamp;
         IOffRamp offRamp;
-        address wrappedEther;
-        address link;
+        ICommitteeVerifier verifier;
+        IVerifierResolver resolver;
+        ICcipExecutor executor;
     }
 
     bytes4 private constant EVM_FAMILY = 0x2812d52c;
-    bytes32 private constant COMMIT_CONFIG = keccak256("commit config");
-    bytes32 private constant EXECUTE_CONFIG = keccak256("execute config");
+    bytes4 private constant VERIFIER_VERSION = bytes4(keccak256("verifier version"));
     uint256 private constant LONGEST = 30_000;
     uint32 private constant MOST_GAS = 3_000_000;
+    uint8 private constant THRESHOLD = 2;
+    uint32 private constant VERIFICATION_GAS = 100_000;
+    uint32 private constant EXECUTION_GAS = 300_000;
 
-    /// @dev How many faulty oracles a commit tolerates; one more must sign.
-    uint8 private constant FAULTY = 1;
+    /// @dev Bytes of a verifier's result, and of a message beside its data. CCIP counts both as data.
+    uint16 private constant RESULT_LENGTH = 6 + 64 * uint16(THRESHOLD);
+    uint32 private constant HEADER_LENGTH = 183;
+
+    /// @dev Order of secp256k1.
+    uint256 private constant CURVE_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141;
 
     uint8 public constant SUCCESS = 2;
     uint8 public constant FAILURE = 3;
 
     mapping(uint64 chain => Place) private _places;
-    uint64 private _reports;
 
     function gmp() external pure override returns (Gmp) {
         return Gmp.wrap(5);
@@ -98,122 +112,104 @@ contract CcipNetwork is GmpNetwork {
             );
     }
 
-    /// @dev What the message was sent with, in gas.
-    function gasLimitOf(Parcel calldata parcel) external pure returns (uint256) {
-        return abi.decode(parcel.content, (IOffRamp.Message)).gasLimit;
+    /// @dev The gas that the message was sent with. It follows version, selectors, number and execution gas.
+    function gasLimitOf(Parcel calldata parcel) public pure returns (uint256) {
+        return uint32(bytes4(parcel.content[29:33]));
     }
 
-    /// @dev The message's place among its sender's, 0 when it may be delivered in any order.
-    function nonceOf(Parcel calldata parcel) external pure returns (uint64) {
-        return abi.decode(parcel.content, (IOffRamp.Message)).header.nonce;
+    function stateOf(Parcel calldata parcel) public view returns (uint8) {
+        return _places[parcel.to].offRamp.getExecutionState(keccak256(parcel.content));
     }
 
-    function stateOf(Parcel calldata parcel) external view returns (uint8) {
-        return _state(parcel, abi.decode(parcel.content, (IOffRamp.Message)));
-    }
-
-    /// @dev What anyone may do with a message that failed. 0 stands for the message's own gas limit.
-    function executeManually(Parcel calldata parcel, uint256 gasLimit) external {
+    /// @dev Executes a message with the committee's signatures, as anyone may. A `gasLimit` of 0 is the message's own.
+    function execute(Parcel calldata parcel, uint256 gasLimit) external {
         vm.chainId(parcel.to);
-        _executeManually(parcel, abi.decode(parcel.content, (IOffRamp.Message)), gasLimit);
-    }
-
-    function executeByOracles(Parcel calldata parcel) external {
-        vm.chainId(parcel.to);
-        bytes32[2] memory context = [EXECUTE_CONFIG, bytes32(uint256(++_reports))];
-        bytes memory report = abi.encode(_report(abi.decode(parcel.content, (IOffRamp.Message))));
-        _places[parcel.to].offRamp.execute(context, report);
+        _execute(parcel, signers, gasLimit);
     }
 
     function _deploy(uint64 chain) internal override {
         uint64 selector = uint64(numberOf(chain));
         Place storage place = _places[chain];
-        place.wrappedEther = address(new WrappedEther());
-        place.link = address(new WrappedEther());
+        address wrappedEther = address(new WrappedEther());
         address rmn = _deployGmp("ccip/RMNRemote", abi.encode(selector, address(0)));
         address registry = _deployGmp("ccip/TokenAdminRegistry", "");
-        address nonces = _deployGmp("ccip/NonceManager", abi.encode(new address[](0)));
-        place.router = ICcipRouterAdmin(_deployGmp("ccip/Router", abi.encode(place.wrappedEther, rmn)));
-        place.feeQuoter = _deployFeeQuoter(place);
+        place.router = ICcipRouterAdmin(_deployGmp("ccip/Router", abi.encode(wrappedEther, rmn)));
+        place.feeQuoter = _deployFeeQuoter(wrappedEther);
         place.onRamp = IOnRamp(
             _deployGmp(
-                "ccip/OnRamp",
+                "ccip/CcipOnRamp",
                 abi.encode(
-                    IOnRamp.StaticConfig(selector, rmn, nonces, registry),
-                    IOnRamp.DynamicConfig(address(place.feeQuoter), false, address(0), address(this), address(0)),
-                    new IOnRamp.DestChain[](0)
+                    IOnRamp.StaticConfig(selector, rmn, 100_000, registry),
+                    IOnRamp.DynamicConfig(address(place.feeQuoter), false, address(this))
                 )
             )
         );
         place.offRamp = IOffRamp(
+            _deployGmp("ccip/CcipOffRamp", abi.encode(IOffRamp.StaticConfig(selector, 5_000, rmn, registry, 12_000)))
+        );
+        place.verifier = ICommitteeVerifier(
             _deployGmp(
-                "ccip/OffRamp",
+                "ccip/CommitteeVerifier",
                 abi.encode(
-                    IOffRamp.StaticConfig(selector, 5_000, rmn, registry, nonces),
-                    IOffRamp.DynamicConfig(address(place.feeQuoter), 1 hours, address(0)),
-                    new IOffRamp.SourceChain[](0)
+                    ICommitteeVerifier.DynamicConfig(address(this), address(this)),
+                    _one("storage location"),
+                    rmn,
+                    VERIFIER_VERSION
                 )
             )
         );
-        INonceManager(nonces)
-            .applyAuthorizedCallerUpdates(
-                INonceManager.CallerUpdates(_two(address(place.onRamp), address(place.offRamp)), new address[](0))
-            );
-        _configureOracles(place.offRamp);
+        place.resolver = IVerifierResolver(_deployGmp("ccip/VersionedVerifierResolver", ""));
+        IVerifierResolver.Inbound[] memory inbound = new IVerifierResolver.Inbound[](1);
+        inbound[0] = IVerifierResolver.Inbound(VERIFIER_VERSION, address(place.verifier));
+        place.resolver.applyInboundImplementationUpdates(inbound);
+        place.executor = ICcipExecutor(
+            _deployGmp(
+                "ccip/CcipExecutor", abi.encode(uint8(10), ICcipExecutor.DynamicConfig(address(this), bytes4(0), false))
+            )
+        );
     }
 
-    function _deployFeeQuoter(Place storage place) private returns (IFeeQuoter quoter) {
-        IFeeQuoter.PremiumMultiplier[] memory premiums = new IFeeQuoter.PremiumMultiplier[](2);
-        premiums[0] = IFeeQuoter.PremiumMultiplier(place.wrappedEther, 1e18);
-        premiums[1] = IFeeQuoter.PremiumMultiplier(place.link, 1e18);
-        address[] memory updaters = new address[](1);
-        updaters[0] = address(this);
+    function _deployFeeQuoter(address wrappedEther) private returns (IFeeQuoter quoter) {
+        address link = address(new WrappedEther());
         quoter = IFeeQuoter(
             _deployGmp(
-                "ccip/FeeQuoter",
+                "ccip/CcipFeeQuoter",
                 abi.encode(
-                    IFeeQuoter.StaticConfig(200e18, place.link, 1 days),
-                    updaters,
-                    _two(place.wrappedEther, place.link),
-                    new IFeeQuoter.FeedUpdate[](0),
+                    IFeeQuoter.StaticConfig(200e18, link),
+                    _one(address(this)),
                     new IFeeQuoter.TransferFees[](0),
-                    premiums,
                     new IFeeQuoter.DestChain[](0)
                 )
             )
         );
         IFeeQuoter.Prices memory prices;
         prices.tokens = new IFeeQuoter.TokenPrice[](2);
-        prices.tokens[0] = IFeeQuoter.TokenPrice(place.wrappedEther, 2000e18);
-        prices.tokens[1] = IFeeQuoter.TokenPrice(place.link, 15e18);
+        prices.tokens[0] = IFeeQuoter.TokenPrice(wrappedEther, 2000e18);
+        prices.tokens[1] = IFeeQuoter.TokenPrice(link, 15e18);
         quoter.updatePrices(prices);
     }
 
-    function _configureOracles(IOffRamp offRamp) private {
-        address[] memory transmitters = new address[](1);
-        transmitters[0] = address(this);
-        IOffRamp.OcrConfig[] memory configs = new IOffRamp.OcrConfig[](2);
-        configs[0] = IOffRamp.OcrConfig(COMMIT_CONFIG, 0, FAULTY, true, _accounts(), transmitters);
-        configs[1] = IOffRamp.OcrConfig(EXECUTE_CONFIG, 1, FAULTY, false, new address[](0), transmitters);
-        offRamp.setOCR3Configs(configs);
-    }
-
     function _openLane(uint64 from, uint64 to) internal override {
-        _openSending(_places[from], uint64(numberOf(to)));
+        _openSending(_places[from], uint64(numberOf(to)), address(_places[to].offRamp));
         Place storage place = _places[to];
         uint64 selector = uint64(numberOf(from));
+        bytes[] memory onRamps = new bytes[](1);
+        onRamps[0] = abi.encode(address(_places[from].onRamp));
         IOffRamp.SourceChain[] memory sources = new IOffRamp.SourceChain[](1);
         sources[0] = IOffRamp.SourceChain(
-            address(place.router), selector, true, true, abi.encode(address(_places[from].onRamp))
+            address(place.router), selector, true, onRamps, _one(address(place.resolver)), new address[](0)
         );
         place.offRamp.applySourceChainConfigUpdates(sources);
+        ICommitteeVerifier.SignatureConfig[] memory committees = new ICommitteeVerifier.SignatureConfig[](1);
+        committees[0] = ICommitteeVerifier.SignatureConfig(selector, THRESHOLD, _accounts());
+        place.verifier.applySignatureConfigs(new uint64[](0), committees);
         ICcipRouterAdmin.OffRampUpdate[] memory offRamps = new ICcipRouterAdmin.OffRampUpdate[](1);
         offRamps[0] = ICcipRouterAdmin.OffRampUpdate(selector, address(place.offRamp));
         place.router
             .applyRampUpdates(new ICcipRouterAdmin.OnRampUpdate[](0), new ICcipRouterAdmin.OffRampUpdate[](0), offRamps);
     }
 
-    function _openSending(Place storage place, uint64 selector) private {
+    function _openSending(Place storage place, uint64 selector, address offRamp) private {
         IFeeQuoter.DestChain[] memory chains_ = new IFeeQuoter.DestChain[](1);
         chains_[0] = IFeeQuoter.DestChain(selector, _destination());
         place.feeQuoter.applyDestChainConfigUpdates(chains_);
@@ -221,8 +217,30 @@ contract CcipNetwork is GmpNetwork {
         prices.gas = new IFeeQuoter.GasPrice[](1);
         prices.gas[0] = IFeeQuoter.GasPrice(selector, 2000e9);
         place.feeQuoter.updatePrices(prices);
+        ICommitteeVerifier.RemoteChain[] memory remotes = new ICommitteeVerifier.RemoteChain[](1);
+        remotes[0] =
+            ICommitteeVerifier.RemoteChain(address(place.router), selector, false, 1, VERIFICATION_GAS, RESULT_LENGTH);
+        place.verifier.applyRemoteChainConfigUpdates(remotes);
+        IVerifierResolver.Outbound[] memory outbound = new IVerifierResolver.Outbound[](1);
+        outbound[0] = IVerifierResolver.Outbound(selector, address(place.verifier));
+        place.resolver.applyOutboundImplementationUpdates(outbound);
+        ICcipExecutor.DestChain[] memory executed = new ICcipExecutor.DestChain[](1);
+        executed[0] = ICcipExecutor.DestChain(selector, ICcipExecutor.DestChainConfig(1, true));
+        place.executor.applyDestChainUpdates(new uint64[](0), executed);
         IOnRamp.DestChain[] memory destinations = new IOnRamp.DestChain[](1);
-        destinations[0] = IOnRamp.DestChain(selector, address(place.router), false);
+        destinations[0] = IOnRamp.DestChain({
+            destChainSelector: selector,
+            router: address(place.router),
+            addressBytesLength: 20,
+            tokenReceiverAllowed: false,
+            messageNetworkFeeUSDCents: 10,
+            tokenNetworkFeeUSDCents: 10,
+            baseExecutionGasCost: EXECUTION_GAS,
+            defaultCCVs: _one(address(place.resolver)),
+            laneMandatedCCVs: new address[](0),
+            defaultExecutor: address(place.executor),
+            offRamp: abi.encodePacked(offRamp)
+        });
         place.onRamp.applyDestChainConfigUpdates(destinations);
         ICcipRouterAdmin.OnRampUpdate[] memory onRamps = new ICcipRouterAdmin.OnRampUpdate[](1);
         onRamps[0] = ICcipRouterAdmin.OnRampUpdate(selector, address(place.onRamp));
@@ -233,24 +251,16 @@ contract CcipNetwork is GmpNetwork {
     function _destination() private pure returns (IFeeQuoter.DestChainConfig memory) {
         return IFeeQuoter.DestChainConfig({
             isEnabled: true,
-            maxNumberOfTokensPerMsg: 1,
-            maxDataBytes: uint32(LONGEST),
-            maxPerMsgGasLimit: MOST_GAS,
+            maxDataBytes: uint32(LONGEST) + HEADER_LENGTH + RESULT_LENGTH,
+            maxPerMsgGasLimit: 2 * MOST_GAS, // CCIP adds its own gas to the message's
             destGasOverhead: 300_000,
             destGasPerPayloadByteBase: 16,
-            destGasPerPayloadByteHigh: 40,
-            destGasPerPayloadByteThreshold: 3_000,
-            destDataAvailabilityOverheadGas: 0,
-            destGasPerDataAvailabilityByte: 0,
-            destDataAvailabilityMultiplierBps: 0,
             chainFamilySelector: EVM_FAMILY,
-            enforceOutOfOrder: false,
             defaultTokenFeeUSDCents: 25,
             defaultTokenDestGasOverhead: 90_000,
             defaultTxGasLimit: 200_000,
-            gasMultiplierWeiPerEth: 1.1e18,
-            gasPriceStalenessThreshold: 0,
-            networkFeeUSDCents: 10
+            networkFeeUSDCents: 10,
+            linkFeeMultiplierPercent: 90
         });
     }
 
@@ -268,114 +278,47 @@ contract CcipNetwork is GmpNetwork {
         if (log.emitter != address(_places[from].onRamp) || log.topics[0] != IOnRamp.CCIPMessageSent.selector) {
             return (false, "");
         }
-        IOnRamp.Message memory sent = abi.decode(log.data, (IOnRamp.Message));
-        return (
-            true,
-            abi.encode(
-                IOffRamp.Message({
-                    header: sent.header,
-                    sender: abi.encode(sent.sender),
-                    data: sent.data,
-                    receiver: abi.decode(sent.receiver, (address)),
-                    gasLimit: this.gasLimitIn(sent.extraArgs),
-                    tokenAmounts: new IOffRamp.TokenArrival[](0)
-                })
-            )
-        );
+        (,, content,,) = abi.decode(log.data, (address, uint256, bytes, IOnRamp.Receipt[], bytes[]));
+        return (true, content);
     }
 
-    function gasLimitIn(bytes calldata extraArgs) external pure returns (uint256 gasLimit) {
-        (gasLimit,) = abi.decode(extraArgs[4:], (uint256, bool));
-    }
-
-    /// @dev Commit, execute; what failed once is executed manually.
+    /// @dev Attests and executes. A failed message is executed in the same way.
     function _deliver(Parcel calldata parcel, Signer[] storage attesters, uint256 gasLimit)
         internal
         override
         returns (bool consumed)
     {
-        IOffRamp.Message memory message = abi.decode(parcel.content, (IOffRamp.Message));
         // CCIP gives exactly what the message was sent with, so nothing else can be tried.
-        require(gasLimit == PLENTY || gasLimit == message.gasLimit, "not the gas that the message was sent with");
-        if (_state(parcel, message) == FAILURE) {
-            try this.executeManually(parcel, 0) {} catch {}
-        } else {
-            try this.commit(parcel, attesters[0].account == signers[0].account) {} catch {}
-            try this.executeByOracles(parcel) {} catch {}
+        require(gasLimit == PLENTY || gasLimit == gasLimitOf(parcel), "not the gas that the message was sent with");
+        try this.executeBy(parcel, attesters[0].account == signers[0].account) {} catch {}
+        return stateOf(parcel) == SUCCESS;
+    }
+
+    function executeBy(Parcel calldata parcel, bool genuine) external {
+        _execute(parcel, genuine ? signers : outsiders, 0);
+    }
+
+    function _execute(Parcel calldata parcel, Signer[] storage attesters, uint256 gasLimit) private {
+        bytes memory signatures;
+        bytes32 digest = keccak256(abi.encodePacked(VERIFIER_VERSION, keccak256(parcel.content)));
+        for (uint256 index; index < THRESHOLD; ++index) {
+            (uint8 v, bytes32 r, bytes32 s) = vm.sign(attesters[index].key, digest);
+            // The verifier assumes v = 27; negating s flips v.
+            signatures = abi.encodePacked(signatures, r, v == 27 ? uint256(s) : CURVE_ORDER - uint256(s));
         }
-        return _state(parcel, message) == SUCCESS;
+        Place storage place = _places[parcel.to];
+        bytes[] memory results = new bytes[](1);
+        results[0] = abi.encodePacked(VERIFIER_VERSION, uint16(signatures.length), signatures);
+        place.offRamp.execute(parcel.content, _one(address(place.resolver)), results, uint32(gasLimit));
     }
 
-    /// @dev Brings the root of a tree whose only leaf is the message, signed by the oracles or by outsiders.
-    function commit(Parcel calldata parcel, bool genuine) external {
-        IOffRamp.Message memory message = abi.decode(parcel.content, (IOffRamp.Message));
-        uint64 sequence = message.header.sequenceNumber;
-        bytes memory onRamp = abi.encode(address(_places[parcel.from].onRamp));
-        IOffRamp.CommitReport memory report;
-        report.unblessedRoots = new IOffRamp.MerkleRoot[](1);
-        report.unblessedRoots[0] =
-            IOffRamp.MerkleRoot(message.header.sourceChainSelector, onRamp, sequence, sequence, _leaf(message, onRamp));
-        bytes memory encoded = abi.encode(report);
-        bytes32[2] memory context = [COMMIT_CONFIG, bytes32(uint256(++_reports))];
-        bytes32 digest = keccak256(abi.encodePacked(keccak256(encoded), context[0], context[1]));
-        (bytes32[] memory rs, bytes32[] memory ss) = (new bytes32[](2), new bytes32[](2));
-        bytes32 rawVs;
-        for (uint256 index; index <= FAULTY; ++index) {
-            uint8 v;
-            (v, rs[index], ss[index]) = vm.sign(genuine ? signers[index].key : outsiders[index].key, digest);
-            rawVs |= bytes32(bytes1(v - 27)) >> (8 * index);
-        }
-        _places[parcel.to].offRamp.commit(context, encoded, rs, ss, rawVs);
+    function _one(address account) private pure returns (address[] memory accounts) {
+        accounts = new address[](1);
+        accounts[0] = account;
     }
 
-    function _executeManually(Parcel calldata parcel, IOffRamp.Message memory message, uint256 gasLimit) private {
-        IOffRamp.GasOverride[][] memory overrides = new IOffRamp.GasOverride[][](1);
-        overrides[0] = new IOffRamp.GasOverride[](1);
-        overrides[0][0] = IOffRamp.GasOverride(gasLimit, new uint32[](0));
-        _places[parcel.to].offRamp.manuallyExecute(_report(message), overrides);
-    }
-
-    function _report(IOffRamp.Message memory message) private pure returns (IOffRamp.ExecutionReport[] memory reports) {
-        reports = new IOffRamp.ExecutionReport[](1);
-        reports[0].sourceChainSelector = message.header.sourceChainSelector;
-        reports[0].messages = new IOffRamp.Message[](1);
-        reports[0].messages[0] = message;
-        reports[0].offchainTokenData = new bytes[][](1);
-    }
-
-    function _leaf(IOffRamp.Message memory message, bytes memory onRamp) private pure returns (bytes32) {
-        IOnRamp.Header memory header = message.header;
-        bytes32 metadata = keccak256(
-            abi.encode(
-                keccak256("Any2EVMMessageHashV1"),
-                header.sourceChainSelector,
-                header.destChainSelector,
-                keccak256(onRamp)
-            )
-        );
-        bytes32 fixedPart = keccak256(
-            abi.encode(header.messageId, message.receiver, header.sequenceNumber, message.gasLimit, header.nonce)
-        );
-        return keccak256(
-            abi.encode(
-                bytes32(0),
-                metadata,
-                fixedPart,
-                keccak256(message.sender),
-                keccak256(message.data),
-                keccak256(abi.encode(message.tokenAmounts))
-            )
-        );
-    }
-
-    function _state(Parcel calldata parcel, IOffRamp.Message memory message) private view returns (uint8) {
-        return
-            _places[parcel.to].offRamp
-                .getExecutionState(message.header.sourceChainSelector, message.header.sequenceNumber);
-    }
-
-    function _two(address a, address b) private pure returns (address[] memory accounts) {
-        accounts = new address[](2);
-        (accounts[0], accounts[1]) = (a, b);
+    function _one(string memory text) private pure returns (string[] memory texts) {
+        texts = new string[](1);
+        texts[0] = text;
     }
 }

@@ -1,4 +1,4 @@
-"""CCIP 2.0 messages: `CCIPMessageSent` on the source, packed bytes that verifiers sign, `OffRamp.execute` by anyone."""
+"""CCIP messages: `CCIPMessageSent` on the source, packed bytes that verifiers sign, `OffRamp.execute` by anyone."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ _TOKENS: Final = "(uint256,bytes,bytes,bytes,bytes,bytes)[]"
 _MESSAGE: Final = f"(uint64,uint64,uint64,uint32,uint32,bytes4,bytes32,bytes,bytes,bytes,bytes,bytes,{_TOKENS},bytes)"
 _RESULTS: Final = ("address[]", "bytes[]")
 
-MESSAGE_SENT_V2: Final = topic(f"CCIPMessageSent(uint64,address,bytes32,{','.join(_SENT)})")
+MESSAGE_SENT: Final = topic(f"CCIPMessageSent(uint64,address,bytes32,{','.join(_SENT)})")
 
-OFF_RAMP_V2: Final = contract(
+OFF_RAMP: Final = contract(
     "execute(bytes,address[],bytes[],uint32)",
     f"executeSingleMessage({_MESSAGE},bytes32,address[],bytes[],uint32)",
     "getExecutionState(bytes32) returns (uint8)",
     "getCCVsForMessage(bytes) returns (address[],address[],uint8)",
 )
+
+SUCCESS: Final = 2  # execution states of the off-ramp
+FAILURE: Final = 3
 
 _ENCODING: Final = 1  # version of the packed encoding
 _EXECUTION_GAS: Final = slice(25, 29)  # positions of fixed-size values in the packed bytes
@@ -38,7 +41,7 @@ _VERIFIERS_HASH: Final = slice(37, 69)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CcipMessageV2:
+class CcipMessage:
     """A message without tokens, which Waybill never sends.
 
     Its id is the hash of its packed bytes, which end with the data.
@@ -49,13 +52,13 @@ class CcipMessageV2:
 
     @classmethod
     def of_log(cls, log: Log, on_ramp: str) -> Self | None:
-        """Returns the message in a 2.0 on-ramp's log, or None if the log is another event.
+        """Returns the message in an on-ramp's log, or None if the log is another event.
 
         Raises:
             NotOursError: the packed encoding is not the one that Waybill's messages have, or the message carries
                 tokens.
         """
-        values = read_event(log, on_ramp, MESSAGE_SENT_V2, _SENT, indexed=3)
+        values = read_event(log, on_ramp, MESSAGE_SENT, _SENT, indexed=3)
         if values is None:
             return None
         packed = values[2]
@@ -85,11 +88,6 @@ class CcipMessageV2:
     def id(self) -> bytes:
         """CCIP's id of the message."""
         return keccak(self.packed)
-
-    @property
-    def source_selector(self) -> int:
-        """CCIP's selector of the source chain."""
-        return int.from_bytes(self.header[1:9], "big")
 
     @property
     def destination_selector(self) -> int:
@@ -127,11 +125,6 @@ class CcipMessageV2:
         *addresses, blob, _, data = _split(self.packed)
         fixed = (*numbers, gas, self.gas_limit, self.header[_FINALITY], self.header[_VERIFIERS_HASH])
         return *fixed, *addresses, blob, [], data
-
-
-def is_v2(dispatch: Dispatch) -> bool:
-    """Returns whether a dispatch went through a CCIP 2.0 lane."""
-    return "header" in dispatch.evidence
 
 
 def encode_results(resolvers: Sequence[str], results: Sequence[bytes]) -> bytes:
