@@ -117,10 +117,8 @@ def start(
     """Starts a chain and waits until it responds.
 
     Until `mine_every` changes it, the chain mines a block per transaction and one per second: in automine mode alone,
-    anvil may leave a
-    transaction that arrives during mining in its pool until the next one. The process runs in its own session, so that
-    terminal
-    signals do not reach it.
+    anvil may leave a transaction that arrives during mining in its pool until the next one. The process runs in its own
+    session, so that terminal signals do not reach it.
 
     Args:
         name: Name of the chain.
@@ -128,8 +126,7 @@ def start(
         port: Port on the loopback address.
         log: File for the output; older states are kept beside it.
         keep_states: Number of newest blocks whose state is kept, in memory. If None, all states are kept, with older
-            ones on
-            disk; anvil 1.7.1 restores them without contract code when a reorg needs them.
+            ones on disk; anvil 1.7.1 restores them without contract code when a reorg needs them.
 
     Raises:
         DevnetError: anvil is missing, exited, or does not respond.

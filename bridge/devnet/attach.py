@@ -82,8 +82,7 @@ async def attach(*, home: Path, urls: Sequence[str], progress: Progress = lambda
     """Deploys the GMPs, Waybill and the examples on anvil nodes that the user started, and connects every pair of chains.
 
     With a single URL, a second chain is started as a destination; `down` stops it. Existing contracts are kept. A
-    second call
-    continues after an interruption, and starts over after an anvil was restarted.
+    second call continues after an interruption, and starts over after an anvil was restarted.
 
     Args:
         home: Folder that contains ``build/devnet`` and ``deployments``.

@@ -1,13 +1,31 @@
-"""Shared steps of a devnet's attesters: confirming that a dispatch is on chain, and signing."""
+"""Shared parts of a devnet's attesters: confirming that a dispatch is on chain, and signing."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from coincurve import PrivateKey
 from eth_account.signers.local import LocalAccount
 
+from bridge.gmps.base_adapter import DeploymentReader
+from bridge.protocol.deployment import Deployment
 from bridge.protocol.ports import Block, Chain, Dispatch, TransientError
+
+
+class SigningAttester(DeploymentReader):
+    """Attests with the keys of a GMP's own parties."""
+
+    DEFAULT_SIGNERS: ClassVar[Sequence[LocalAccount]]
+    """As many of the GMP's parties as must sign, in the order that the GMP requires."""
+
+    def __init__(
+        self, deployment: Deployment, chains: Mapping[int, Chain], signers: Sequence[LocalAccount] | None = None
+    ) -> None:
+        """Signs with the given accounts, or with `DEFAULT_SIGNERS`."""
+        super().__init__(deployment, chains)
+        self._signers = self.DEFAULT_SIGNERS if signers is None else signers
 
 
 async def confirm(chain: Chain, dispatch: Dispatch) -> Block:

@@ -2,8 +2,7 @@
 
 Contracts: npm tarball -> checked integrity -> <gmp>/<Contract>.json. Each file is {"abi": [...], "bytecode": "0x...",
 "source": "<package>@<version>/<path>"}. `make setup` runs this in a checkout, the first `waybill devnet up` in an
-installed
-package.
+installed package.
 """
 
 from __future__ import annotations
@@ -255,8 +254,7 @@ def is_supported(binary: Path) -> bool:
     """Returns whether a Foundry binary is native, runs, and has a supported version.
 
     The launchers in Foundry's npm packages are never used: they swallow exit codes (a failing `forge test` returns 0)
-    and leave
-    the real process running when they are killed.
+    and leave the real process running when they are killed.
     """
     if not is_native(binary):
         return False

@@ -98,8 +98,7 @@ class PublicHosts:
     """Services that publish the same attestations, tried in order.
 
     An attestation may be invalid in a way that only the destination's contracts detect. When a dispatch is attested
-    again, the
-    search therefore starts behind the host that supplied its last attestation.
+    again, the search therefore starts behind the host that supplied its last attestation.
     """
 
     def __init__(self, hosts: Sequence[str], web: JsonDocuments) -> None:

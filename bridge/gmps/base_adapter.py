@@ -183,8 +183,8 @@ class BaseAdapter(DeploymentReader, ABC):
         """See `Adapter.next_call`.
 
         Simulates the call on the newest block, so that a call that would revert costs no gas. The router is asked for
-        the receipt
-        at the same time, and a message that it has received is never sent again, whatever the simulation returned.
+        the receipt at the same time, and a message that it has received is never sent again, whatever the simulation
+        returned.
 
         Raises:
             CallRevertedError: the call would revert on the destination.
@@ -222,7 +222,7 @@ class BaseAdapter(DeploymentReader, ABC):
         """Returns the next transaction after simulating it, or None if the GMP has nothing left to do."""
         call = await self._next_transaction(dispatch, attestation)
         if call is not None:
-            await self._simulate(self._deployment.chain(dispatch.destination_chain), call)
+            await self._chains[dispatch.destination_chain].call(call)
         return call
 
     @abstractmethod
@@ -257,10 +257,6 @@ class BaseAdapter(DeploymentReader, ABC):
     @abstractmethod
     async def _next_transaction(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         """Returns the next transaction for a message without a receipt, or None if the GMP has nothing left to do."""
-
-    async def _simulate(self, destination: ChainDeployment, call: Call) -> None:
-        """Simulates the call from an arbitrary sender. Adapters of GMPs that restrict the sender override this."""
-        await self._chains[destination.chain_id].call(call)
 
     def _dispatch(
         self,

@@ -1,4 +1,4 @@
-"""What an operator decides about the GMPs' attestations on a public network. The GMPs' folders say what can be set."""
+"""Operator settings for the GMPs' attestations on public networks; each GMP's `attester` module declares its own."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _FIELDS: Final[dict[str, Any]] = {gmp.label: setting for gmp, setting in _ATTEST
 _GmpAttestations: Any = create_model("_GmpAttestations", __base__=Section, **_FIELDS)
 
 
-class AttestationServices(_GmpAttestations):  # type: ignore[misc]  # the GMPs' folders say what it holds
-    """The attestation services of the GMPs. A devnet needs none, since it signs as the GMPs' own parties."""
+class AttestationServices(_GmpAttestations):  # type: ignore[misc]  # its fields are known at run time only
+    """Attestation services of the GMPs. A devnet needs none, since it signs as the GMPs' own parties."""
 
-    TIMEOUT: ClassVar[float] = 10.0  # seconds until an answer is given up
+    TIMEOUT: ClassVar[float] = 10.0  # seconds for each request
 
     def settings(self, *, is_testnet: bool = False) -> AttestationSettings:
-        """What the attesters need of these, on public testnets or elsewhere."""
-        stated = {gmp: getattr(self, gmp.label) for gmp in _ATTESTATIONS if gmp.label in self.model_fields_set}
-        return AttestationSettings(gmps=stated, is_testnet=is_testnet)
+        """Returns the values that the operator set, for public testnets or other networks."""
+        values = {gmp: getattr(self, gmp.label) for gmp in _ATTESTATIONS if gmp.label in self.model_fields_set}
+        return AttestationSettings(gmps=values, is_testnet=is_testnet)
 
     def chains(self) -> dict[str, set[str]]:
-        """The chains that are named, by table."""
+        """Returns the names of chains that the settings mention, by table."""
         return {
-            f"attestations.{gmp.label}": set(stated)
-            for gmp, stated in self.settings().gmps.items()
-            if isinstance(stated, dict)
+            f"attestations.{gmp.label}": set(value)
+            for gmp, value in self.settings().gmps.items()
+            if isinstance(value, dict)
         }

@@ -5,7 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self
+
+from pydantic import Field, model_validator
 
 from bridge.protocol.deployment import FileSection, GmpSection
 
@@ -27,8 +29,7 @@ class Step:
     """A setting of the adapter: the call that reads it, the expected result and the call that sets it.
 
     Functions of other contracts take the adapter as their first argument. Here that argument is zero; the deployment
-    script
-    replaces it with the adapter's address.
+    script replaces it with the adapter's address.
     """
 
     name: str
@@ -77,3 +78,37 @@ class Verification(FileSection, ABC):
     def refusals(self, connection: Connection) -> Iterator[str]:  # noqa: ARG002  # most verifications have none
         """Yields the conflicts with the remote chain's verification, one line each."""
         yield from ()
+
+
+class ThresholdVerification(Verification):
+    """Verifiers of which some must all approve, and `optional_threshold` of the others."""
+
+    NOUN: ClassVar[str]
+    """What one verifier is called in messages."""
+
+    optional_threshold: int = Field(default=0, ge=0, lt=256)
+
+    @property
+    @abstractmethod
+    def lists(self) -> tuple[Sequence[str], Sequence[str]]:
+        """The required and the optional verifiers."""
+
+    @model_validator(mode="after")
+    def _can_be_reached(self) -> Self:
+        (required, optional), threshold = self.lists, self.optional_threshold
+        chosen = (*required, *optional)
+        if not chosen:
+            raise ValueError(f"no {self.NOUN} is listed")
+        if len(set(chosen)) != len(chosen):
+            raise ValueError(f"a {self.NOUN} is listed twice")
+        if threshold > len(optional) or bool(optional) != bool(threshold):
+            raise ValueError(f"optionalThreshold is {threshold} for {len(optional)} optional {self.NOUN}s")
+        return self
+
+    def refusals(self, connection: Connection) -> Iterator[str]:
+        """See `Verification.refusals`. A message is stuck if the two ends require different verifiers."""
+        there = connection.chosen_there
+        if there == DEFAULT:
+            yield f"{self.NOUN}s are set on one end and left to the default on the other"
+        elif [len(verifiers) for verifiers in self.lists] != [len(verifiers) for verifiers in self.read(there).lists]:
+            yield f"the two ends list different numbers of {self.NOUN}s"

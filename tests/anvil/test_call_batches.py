@@ -29,7 +29,7 @@ from tests.anvil.traffic import RELAYER, World
 from tests.waiting import PATIENCE
 
 SHARE = 8
-BY_ANYONE = sorted(frozenset(Gmp) - {Gmp.CCIP})  # CCIP lets its own transmitters deliver
+BY_ANYONE = sorted(frozenset(Gmp) - {Gmp.CCIP})  # CCIP records a failure instead of reverting
 pytestmark = [pytest.mark.long, pytest.mark.timeout(4 * PATIENCE)]
 
 

@@ -62,8 +62,8 @@ def devnet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devnet]:
 class Storm:
     """Sends messages both ways while chains are reorganised, or not, and waits until each one that stands was executed.
 
-    No reorg is deeper than what the bridge takes for final. CCIP and LayerZero count messages, and what their nodes have
-    vouched for keeps its number: after a deeper one, another message may have that number, and is never delivered.
+    No reorg is deeper than what the bridge takes for final. LayerZero counts messages, and a verified number stays
+    taken: after a deeper reorg, another message may have that number, and is never delivered.
     """
 
     def __init__(self, devnet: Devnet, chains: Mapping[int, EvmChain], seed: int, deepest: int) -> None:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from eth_abi.abi import encode
-from eth_account.signers.local import LocalAccount
 from eth_utils import decode_hex, keccak
 
 from bridge.devnet.accounts import signer
 from bridge.devnet.artifacts import Artifact
-from bridge.devnet.attesting import confirm, sign_digest
+from bridge.devnet.attesting import SigningAttester, confirm, sign_digest
 from bridge.devnet.deployer import Deployer
 from bridge.devnet.gmps import DevnetChain, GmpDevnet
 from bridge.gmps.axelar.adapter import GATEWAY, MESSAGE_TYPE, AxelarContracts, axelar_message
-from bridge.protocol.deployment import Deployment
-from bridge.protocol.ports import Chain, Dispatch
+from bridge.protocol.ports import Dispatch
 
 # The gateway requires signers and signatures in ascending order of address.
 SIGNERS: Final = tuple(
@@ -67,19 +65,10 @@ async def deploy(deployer: Deployer, here: DevnetChain, others: Sequence[DevnetC
     )
 
 
-class AxelarSigners:
+class AxelarSigners(SigningAttester):
     """Signs approvals for the destination's gateway."""
 
-    def __init__(
-        self,
-        deployment: Deployment,
-        chains: Mapping[int, Chain],
-        signers: Sequence[LocalAccount] = SIGNERS[:THRESHOLD],
-    ) -> None:
-        """Signs with the given accounts, in ascending order of address."""
-        self._deployment = deployment
-        self._chains = chains
-        self._signers = signers
+    DEFAULT_SIGNERS = SIGNERS[:THRESHOLD]
 
     async def attest(self, dispatch: Dispatch) -> bytes:
         """Returns the call of `approveMessages` with exactly as many signatures as the threshold requires."""

@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from eth_account.signers.local import LocalAccount
 from eth_utils import decode_hex, keccak
 from pydantic import Field
 
 from bridge.devnet.accounts import signer
 from bridge.devnet.artifacts import Artifact
-from bridge.devnet.attesting import confirm, sign_digest
+from bridge.devnet.attesting import SigningAttester, confirm, sign_digest
 from bridge.devnet.deployer import Deployer
 from bridge.devnet.gmps import DevnetChain, GmpDevnet
-from bridge.gmps.base_adapter import DeploymentReader
 from bridge.gmps.ccip.adapter import CcipContracts
 from bridge.gmps.ccip.message import OFF_RAMP, CcipMessage, encode_results
 from bridge.protocol.addresses import to_bytes32
-from bridge.protocol.deployment import Deployment
-from bridge.protocol.ports import Chain, Dispatch
+from bridge.protocol.ports import Dispatch
 
 _FIRST_SELECTOR: Final = 10_000_000_000_000_031_001  # as many digits as real selectors
 # The verifier requires signatures in ascending order of address.
@@ -44,7 +41,7 @@ _MAX_VERIFIERS: Final = 10
 _DESTINATION: Final[Mapping[str, Any]] = {
     "isEnabled": True,
     "maxDataBytes": 30_000,
-    "maxPerMsgGasLimit": 14_000_000,
+    "maxPerMsgGasLimit": 16_000_000,  # CCIP adds its own gas to the message's
     "destGasOverhead": 300_000,
     "destGasPerPayloadByteBase": 16,
     "chainFamilySelector": bytes.fromhex("2812d52c"),  # EVM
@@ -104,12 +101,12 @@ async def connect(deployer: Deployer, here: DevnetCcip, others: Sequence[DevnetC
     Raises:
         DevnetError: a transaction failed.
     """
-    verifiers = ([here.resolver], [], here.executor)
+    verifiers: tuple[Any, ...] = ([here.resolver], [], here.executor)
     destinations = [
         (other.selector, here.router, 20, False, 10, 10, _EXECUTION_GAS, *verifiers, decode_hex(other.off_ramp))
         for other in others
     ]
-    sources = [
+    sources: list[tuple[Any, ...]] = [
         (here.router, other.selector, True, [to_bytes32(str(other.on_ramp))], [here.resolver], []) for other in others
     ]
     deployer.call(_load("CcipOnRamp"), str(here.on_ramp), "applyDestChainConfigUpdates", destinations)
@@ -148,18 +145,10 @@ def _create_fee_quoter(deployer: Deployer, wrapped: str, link: str, remote_selec
     return fee_quoter
 
 
-class CcipOracles(DeploymentReader):
+class CcipOracles(SigningAttester):
     """The committee, which signs the ids of messages."""
 
-    def __init__(
-        self,
-        deployment: Deployment,
-        chains: Mapping[int, Chain],
-        oracles: Sequence[LocalAccount] = ORACLES[:SIGNATURES],
-    ) -> None:
-        """Signs with the given oracles, in ascending order of address."""
-        super().__init__(deployment, chains)
-        self._oracles = oracles
+    DEFAULT_SIGNERS = ORACLES[:SIGNATURES]
 
     async def attest(self, dispatch: Dispatch) -> bytes:
         """See `Attester.attest`. Returns the committee's result for every verifier that the destination requires."""
@@ -174,7 +163,7 @@ class CcipOracles(DeploymentReader):
     def _result(self, dispatch: Dispatch) -> bytes:
         """Returns the committee's signatures of a message, all with v = 27."""
         digest = keccak(_VERIFIER_VERSION + decode_hex(dispatch.transport_id))
-        signatures = b"".join(_with_v_27(sign_digest(oracle, digest)) for oracle in self._oracles)
+        signatures = b"".join(_with_v_27(sign_digest(oracle, digest)) for oracle in self._signers)
         return _VERIFIER_VERSION + len(signatures).to_bytes(2, "big") + signatures
 
 

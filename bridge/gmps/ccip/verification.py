@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, Literal, Self
 
 from eth_abi.abi import encode
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
-from bridge.gmps.verification import ADAPTER, DEFAULT, Connection, Step, Verification
+from bridge.gmps.verification import ADAPTER, DEFAULT, Connection, Step, ThresholdVerification
 from bridge.protocol.contracts import contract
 from bridge.protocol.deployment import Address
 
@@ -21,26 +21,25 @@ _CONTRACT: Final = contract(
 _LANES_OWN: Final = "0x" + "00" * 20  # the adapter's value for the lane's default verifiers
 
 
-class CcipVerifiers(Verification):
+class CcipVerifiers(ThresholdVerification):
     """Resolvers on one chain, for its lanes with all other chains. A lane of CCIP 1.6 accepts none."""
+
+    NOUN = "CCIP verifier"
 
     required: tuple[Address | Literal["default"], ...]
     """Verifiers that must all approve; `"default"` stands for the lane's own."""
     optional: tuple[Address, ...] = ()
-    optional_threshold: int = Field(default=0, ge=0, lt=256)
 
     @model_validator(mode="after")
-    def _can_be_reached(self) -> Self:
-        named = (*self.required, *self.optional)
-        if len(set(named)) != len(named):
-            raise ValueError("a verifier is listed twice")
-        if not 0 < len(named) <= _MAX_VERIFIERS:
-            raise ValueError(f"{len(named)} verifiers are listed; list 1 to {_MAX_VERIFIERS}")
-        if self.optional_threshold > len(self.optional) or bool(self.optional) != bool(self.optional_threshold):
-            raise ValueError(
-                f"optionalThreshold is {self.optional_threshold} for {len(self.optional)} optional verifiers"
-            )
+    def _fits(self) -> Self:
+        if (count := len(self.required) + len(self.optional)) > _MAX_VERIFIERS:
+            raise ValueError(f"{count} verifiers are listed; list at most {_MAX_VERIFIERS}")
         return self
+
+    @property
+    def lists(self) -> tuple[Sequence[str], Sequence[str]]:
+        """See `ThresholdVerification.lists`."""
+        return self.required, self.optional
 
     @property
     def verifiers(self) -> None:
@@ -51,16 +50,6 @@ class CcipVerifiers(Verification):
         required = ", ".join("the lane's own" if resolver == DEFAULT else resolver for resolver in self.required)
         optional = f"{self.optional_threshold} of {', '.join(self.optional)}" if self.optional else ""
         return f"verifiers {' and '.join(filter(None, (required, optional)))}"
-
-    def refusals(self, connection: Connection) -> Iterator[str]:
-        """See `Verification.refusals`. A message cannot arrive if the two ends require different verifiers."""
-        there = connection.chosen_there
-        if there == DEFAULT:
-            yield "CCIP's verifiers are set on one end and left to the default on the other"
-        else:
-            other = CcipVerifiers.read(there)
-            if (len(self.required), len(self.optional)) != (len(other.required), len(other.optional)):
-                yield "the two ends list different numbers of CCIP's verifiers"
 
     def steps(self, connection: Connection) -> Sequence[Step]:
         """See `Verification.steps`."""

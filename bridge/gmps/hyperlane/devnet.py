@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from eth_account.signers.local import LocalAccount
 from eth_utils import keccak
 
 from bridge.devnet.accounts import signer
 from bridge.devnet.artifacts import Artifact
-from bridge.devnet.attesting import confirm, sign_digest
+from bridge.devnet.attesting import SigningAttester, confirm, sign_digest
 from bridge.devnet.deployer import Deployer
 from bridge.devnet.gmps import DevnetChain, GmpDevnet
 from bridge.gmps.hyperlane.adapter import HyperlaneContracts, hyperlane_message
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import contract
-from bridge.protocol.deployment import Deployment
-from bridge.protocol.ports import Call, Chain, Dispatch, TerminalError, read_view
+from bridge.protocol.ports import Call, Dispatch, TerminalError, read_view
 
 VALIDATORS: Final = tuple(signer("hyperlane validator", index) for index in range(3))
 THRESHOLD: Final = 2
@@ -68,19 +66,10 @@ async def deploy(deployer: Deployer, here: DevnetChain, others: Sequence[DevnetC
     return HyperlaneContracts(domain=domain, mailbox=mailbox, merkle_tree_hook=hook)
 
 
-class HyperlaneValidators:
+class HyperlaneValidators(SigningAttester):
     """Signs checkpoints: the tree's root with a message's leaf index."""
 
-    def __init__(
-        self,
-        deployment: Deployment,
-        chains: Mapping[int, Chain],
-        validators: Sequence[LocalAccount] = VALIDATORS[:THRESHOLD],
-    ) -> None:
-        """Signs with the given validators, in the order of the set."""
-        self._deployment = deployment
-        self._chains = chains
-        self._validators = validators
+    DEFAULT_SIGNERS = VALIDATORS[:THRESHOLD]
 
     async def attest(self, dispatch: Dispatch) -> bytes:
         """Returns a multisig ISM's metadata: hook, root, leaf and signatures in the validators' order."""
@@ -102,7 +91,7 @@ class HyperlaneValidators:
         digest = keccak(
             b"\x19Ethereum Signed Message:\n32" + keccak(domain + checkpoint + keccak(hyperlane_message(dispatch)))
         )
-        signatures = (sign_digest(validator, digest) for validator in self._validators)
+        signatures = (sign_digest(validator, digest) for validator in self._signers)
         return hook + checkpoint + b"".join(signatures)
 
 

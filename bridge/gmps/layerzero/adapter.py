@@ -137,10 +137,9 @@ class Packet:
 class LayerZeroAdapter(BaseAdapter):
     """Delivers packets with `lzReceive`, which anyone may call.
 
-    A failed delivery reverts completely and may be repeated.
-    If LayerZero's executor fails to deliver first, it leaves an alert event, and the packet stays deliverable. There is
-    no
-    attestation to submit: verifiers write to the destination, and a delivery is retried until they have.
+    A failed delivery reverts completely and may be repeated. If LayerZero's executor fails to deliver first, it leaves
+    an alert event, and the packet stays deliverable. There is no attestation to submit: verifiers write to the
+    destination, and a delivery is retried until they have.
     """
 
     CONTRACTS = LayerZeroContracts

@@ -13,11 +13,10 @@ from eth_utils.address import to_canonical_address, to_checksum_address
 
 from bridge.devnet.accounts import signer
 from bridge.devnet.artifacts import Artifact
-from bridge.devnet.attesting import confirm, sign_digest
+from bridge.devnet.attesting import SigningAttester, confirm, sign_digest
 from bridge.devnet.deployer import Deployer
 from bridge.devnet.errors import DevnetError
 from bridge.devnet.gmps import DevnetChain, GmpDevnet
-from bridge.gmps.base_adapter import DeploymentReader
 from bridge.gmps.layerzero.adapter import ENDPOINT, PACKET_SENT, LayerZeroContracts, Packet
 from bridge.protocol.contracts import contract
 from bridge.protocol.deployment import Deployment
@@ -127,7 +126,7 @@ def _create_executor(
     return executor
 
 
-class LayerZeroVerifiers(DeploymentReader):
+class LayerZeroVerifiers(SigningAttester):
     """The DVN: its signers verify packets, and its node submits and commits the verifications.
 
     LayerZero commits the packets of a path in order. The node therefore writes the missing verifications of earlier
@@ -135,12 +134,13 @@ class LayerZeroVerifiers(DeploymentReader):
     time to each destination.
     """
 
+    DEFAULT_SIGNERS = SIGNERS[:QUORUM]
+
     def __init__(
-        self, deployment: Deployment, chains: Mapping[int, Chain], signers: Sequence[LocalAccount] = SIGNERS[:QUORUM]
+        self, deployment: Deployment, chains: Mapping[int, Chain], signers: Sequence[LocalAccount] | None = None
     ) -> None:
-        """Signs with the given signers, in ascending order of address."""
-        super().__init__(deployment, chains)
-        self._signers = signers
+        """See `SigningAttester`."""
+        super().__init__(deployment, chains, signers)
         self._turns: dict[int, asyncio.Lock] = defaultdict(asyncio.Lock)  # by destination
         self._newest: dict[tuple[int, int], int] = defaultdict(int)  # highest requested block by lane
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, Self
+from collections.abc import Sequence
+from typing import Any, Final
 
 from eth_abi.abi import encode
 from eth_utils.abi import function_signature_to_4byte_selector
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from bridge.gmps.verification import ADAPTER, DEFAULT, Connection, Step, Verification
+from bridge.gmps.verification import ADAPTER, DEFAULT, Connection, Step, ThresholdVerification
 from bridge.protocol.deployment import Address
 
 _CONFIG: Final = "(uint64,uint8,uint8,uint8,address[],address[])"
@@ -17,31 +17,22 @@ _ULN_CONFIG_TYPE: Final = 2  # the endpoint's number for ULN settings
 _NONE: Final = 255  # explicitly no DVN; a count of 0 would select LayerZero's default
 
 
-class LayerZeroUln(Verification):
+class LayerZeroUln(ThresholdVerification):
     """The message libraries and the ULN settings of an adapter on one chain."""
+
+    NOUN = "LayerZero DVN"
 
     send_library: Address
     receive_library: Address
     required_dvns: tuple[Address, ...] = Field(max_length=127)
     optional_dvns: tuple[Address, ...] = Field(default=(), max_length=127)
-    optional_threshold: int = Field(default=0, ge=0)
     confirmations: int = Field(gt=0, lt=2**64)
     """Blocks on this chain after which DVNs verify packets that it sends."""
 
-    @model_validator(mode="after")
-    def _can_be_reached(self) -> Self:
-        dvns = self.required_dvns + self.optional_dvns
-        if len(set(dvns)) != len(dvns):
-            raise ValueError("a DVN is listed twice")
-        if self.optional_threshold > len(self.optional_dvns) or bool(self.optional_dvns) != bool(
-            self.optional_threshold
-        ):
-            raise ValueError(
-                f"optionalThreshold is {self.optional_threshold} for {len(self.optional_dvns)} optional DVNs"
-            )
-        if not dvns:
-            raise ValueError("no DVN is listed")
-        return self
+    @property
+    def lists(self) -> tuple[Sequence[str], Sequence[str]]:
+        """See `ThresholdVerification.lists`."""
+        return self.required_dvns, self.optional_dvns
 
     @property
     def verifiers(self) -> int:
@@ -53,19 +44,6 @@ class LayerZeroUln(Verification):
         optional = f" and {self.optional_threshold} of {len(self.optional_dvns)} others" if self.optional_dvns else ""
         required = f"{len(self.required_dvns)} DVN{'' if len(self.required_dvns) == 1 else 's'}"
         return f"{required}{optional}, after {self.confirmations} blocks"
-
-    def refusals(self, connection: Connection) -> Iterator[str]:
-        """See `Verification.refusals`. A packet is stuck for ever if only one end requires a DVN."""
-        there = connection.chosen_there
-        if there == DEFAULT:
-            yield "LayerZero's DVNs are set on one end and left to the default on the other"
-        else:
-            other = LayerZeroUln.read(there)
-            if (len(self.required_dvns), len(self.optional_dvns)) != (
-                len(other.required_dvns),
-                len(other.optional_dvns),
-            ):
-                yield "the two ends list different numbers of LayerZero's DVNs"
 
     def steps(self, connection: Connection) -> Sequence[Step]:
         """See `Verification.steps`."""

@@ -16,7 +16,6 @@ _RECEIVER: Final = contract("deliver(bytes)")
 
 _PUBLISHED: Final = topic("LogMessagePublished(address,uint64,uint32,bytes,uint8)")
 
-
 _FINALIZED: Final = 1  # consistency level: guardians wait for finality
 IMMEDIATE: Final = 200  # consistency level: guardians sign at once
 
@@ -95,7 +94,7 @@ class WormholeAdapter(BaseAdapter):
             if int(current, 16) == 0 or current.lower() == destination.adapter(self.gmp).lower():
                 raise
         call = self._delivery(current, dispatch, attestation)
-        await self._simulate(destination, call)
+        await self._chains[destination.chain_id].call(call)
         return call
 
     def _delivery(self, adapter: str, dispatch: Dispatch, attestation: bytes) -> Call:

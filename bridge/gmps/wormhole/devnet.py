@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from eth_account.signers.local import LocalAccount
@@ -10,12 +10,11 @@ from eth_utils import keccak
 
 from bridge.devnet.accounts import signer
 from bridge.devnet.artifacts import Artifact
-from bridge.devnet.attesting import confirm, sign_digest
+from bridge.devnet.attesting import SigningAttester, confirm, sign_digest
 from bridge.devnet.deployer import Deployer
 from bridge.devnet.gmps import DevnetChain, GmpDevnet
 from bridge.gmps.wormhole.adapter import WormholeContracts
-from bridge.protocol.deployment import Deployment
-from bridge.protocol.ports import Chain, Dispatch
+from bridge.protocol.ports import Dispatch
 
 _FIRST_ID: Final = 10_001
 GUARDIANS: Final = tuple(signer("wormhole guardian", index) for index in range(4))
@@ -53,19 +52,10 @@ async def deploy(deployer: Deployer, here: DevnetChain, _others: Sequence[Devnet
     return WormholeContracts(chain_id=wormhole_id, core=core)
 
 
-class WormholeGuardians:
+class WormholeGuardians(SigningAttester):
     """Signs VAAs of the messages that a chain's core published."""
 
-    def __init__(
-        self,
-        deployment: Deployment,
-        chains: Mapping[int, Chain],
-        guardians: Sequence[LocalAccount] = GUARDIANS[:QUORUM],
-    ) -> None:
-        """Signs with the given guardians, which are the first of the set."""
-        self._deployment = deployment
-        self._chains = chains
-        self._guardians = guardians
+    DEFAULT_SIGNERS = GUARDIANS[:QUORUM]
 
     async def attest(self, dispatch: Dispatch) -> bytes:
         """Returns the signed VAA of a dispatch."""
@@ -81,7 +71,7 @@ class WormholeGuardians:
                 consistency_level=int(dispatch.evidence["consistency_level"]),
                 payload=dispatch.envelope,
             ),
-            self._guardians,
+            self._signers,
         )
 
 

@@ -81,9 +81,7 @@ class State:
     refusing: bool = False  # whether recipients revert
     reason: bytes = b""  # with what
     paused: frozenset[Gmp] = frozenset()
-    counting: frozenset[Gmp] = (
-        frozenset()
-    )  # GMPs that know a message by its number on its lane, as LayerZero and CCIP do
+    counting: frozenset[Gmp] = frozenset()  # GMPs that know a message by its number on its lane, as LayerZero does
     used: frozenset[tuple[Gmp, int, int]] = frozenset()  # what those have delivered: GMP, source, number
     hushed: bool = False  # whether the liar refuses calls too
     retriers: dict[str, str] = field(default_factory=dict)  # by sender in small letters

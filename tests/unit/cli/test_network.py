@@ -184,9 +184,9 @@ def test_a_single_verifier_is_refused_unless_it_is_accepted(waybill: Command, tm
     ("here", "there", "complaint"),
     [
         (uln(FIRST, SECOND), "default", "set on one end and left to the default"),
-        (uln(FIRST, SECOND), uln(FIRST), "different numbers of LayerZero's DVNs"),
-        (uln(FIRST, FIRST), uln(FIRST, SECOND), "a DVN is listed twice"),
-        (uln(), uln(FIRST, SECOND), "no DVN is listed"),
+        (uln(FIRST, SECOND), uln(FIRST), "different numbers of LayerZero DVNs"),
+        (uln(FIRST, FIRST), uln(FIRST, SECOND), "a LayerZero DVN is listed twice"),
+        (uln(), uln(FIRST, SECOND), "no LayerZero DVN is listed"),
         (uln(FIRST) | {"optionalDvns": [SECOND], "optionalThreshold": 2}, uln(FIRST), "optionalThreshold is 2 for 1"),
     ],
 )

@@ -83,7 +83,17 @@ def with_v1_lane() -> Deployment:
 def sent_over_v1(sender: str = SOURCE.adapters["ccip"]) -> Log:
     receiver, token = to_bytes32(DESTINATION.adapters["ccip"]), address("fee token")
     selectors = [int(chain.gmps["ccip"]["selector"]) for chain in (SOURCE, DESTINATION)]
-    content = ((word("ccip id"), *selectors, 7, 0), sender, ENVELOPE, receiver, b"", token, 1, 1, [])
+    content: tuple[object, ...] = (
+        (word("ccip id"), *selectors, 7, 0),
+        sender,
+        ENVELOPE,
+        receiver,
+        b"",
+        token,
+        1,
+        1,
+        [],
+    )
     types = "((bytes32,uint64,uint64,uint64,uint64),address,bytes,bytes,bytes,address,uint256,uint256,"
     data = encode([f"{types}(address,bytes,bytes,uint256,bytes)[])"], [content])
     return log(ON_RAMP_V1, (MESSAGE_SENT_V1, encode(["uint64"], selectors[1:]), word("7")), data, 3)
