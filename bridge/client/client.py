@@ -31,6 +31,7 @@ from bridge.protocol.ports import (
     Call,
     CallRevertedError,
     Chain,
+    Fees,
     InsufficientFundsError,
     Receipt,
     TerminalError,
@@ -40,6 +41,11 @@ from bridge.protocol.ports import (
 _POLL_SECONDS: Final = 0.2
 _INCLUSION_SECONDS: Final = 180
 _GAS_MARGIN: Final = 1.2
+_RAISE_SECONDS: Final = 15.0  # until a transaction is replaced with higher fees
+_FEE_RISE: Final = 1.125  # nodes require at least 10% more for a replacement
+
+TRANSACTION_GAS: Final = 2**24
+"""Highest gas limit of a transaction (EIP-7825)."""
 
 # The router's own gas for an execution: transaction and bookkeeping, and per byte of the payload.
 _EXECUTION_GAS: Final = 60_000
@@ -699,10 +705,16 @@ async def seconds_to_finality(chain: Chain, deployed: ChainDeployment) -> float:
     return 0.0 if final is None else float(head.timestamp - final.timestamp)
 
 
-async def transact(chain: Chain, account: BaseAccount | Signer, call: Call) -> Receipt:
-    """Sends one transaction and waits until it is included.
+async def transact(chain: Chain, account: BaseAccount | Signer, call: Call, *, nonce: int | None = None) -> Receipt:
+    """Sends one transaction and waits until it is included, offering more for it every 15 seconds.
 
     For accounts that send one transaction at a time; a relayer's traffic uses the nonce ledger (`bridge.evm`).
+
+    Args:
+        chain: Connected chain.
+        account: Signs and pays.
+        call: Target, calldata and value.
+        nonce: The account's next nonce, where the caller counts; None asks the chain.
 
     Raises:
         RefusedError: the contract reverts, the account lacks funds, or another transaction took its nonce.
@@ -710,27 +722,21 @@ async def transact(chain: Chain, account: BaseAccount | Signer, call: Call) -> R
     """
     sender = str(account.address)
     try:
-        gas = int(await chain.estimate_gas(call, sender) * _GAS_MARGIN)
+        needed = await chain.estimate_gas(call, sender)
     except CallRevertedError as error:
         raise RefusedError.of(f"{call.to} on chain {chain.chain_id} reverts", error.data) from error
     except InsufficientFundsError as error:
         raise RefusedError(await _funds_error(chain, sender, call.value)) from error
-    fees = await chain.fees()
-    try:
-        unsigned = UnsignedTransaction(
-            chain_id=chain.chain_id,
-            nonce=await chain.transaction_count(sender),
-            to=call.to,
-            data=call.data,
-            value=call.value,
-            gas=gas,
-            fees=fees,
-        )
-        signed = await _signed(account, unsigned)
-        await _broadcast(chain, sender, signed)
-    except InsufficientFundsError as error:
-        raise RefusedError(await _funds_error(chain, sender, call.value + gas * fees.max_fee)) from error
-    receipt = await _included(chain, signed.hash)
+    unsigned = UnsignedTransaction(
+        chain_id=chain.chain_id,
+        nonce=await chain.transaction_count(sender) if nonce is None else nonce,
+        to=call.to,
+        data=call.data,
+        value=call.value,
+        gas=max(needed, min(int(needed * _GAS_MARGIN), TRANSACTION_GAS)),
+        fees=await chain.fees(),
+    )
+    receipt = await _included(chain, account, unsigned)
     if not receipt.succeeded:
         raise RefusedError(
             f"transaction 0x{receipt.transaction_hash.hex()} on chain {chain.chain_id} reverted although its estimate"
@@ -739,14 +745,42 @@ async def transact(chain: Chain, account: BaseAccount | Signer, call: Call) -> R
     return receipt
 
 
-async def _broadcast(chain: Chain, sender: str, signed: SignedTransaction) -> None:
+async def _included(chain: Chain, account: BaseAccount | Signer, unsigned: UnsignedTransaction) -> Receipt:
+    """Broadcasts a transaction until it is included, raising the fees each time, and returns its receipt."""
+    began, hashes = time.monotonic(), list[bytes]()
+    while (waited := time.monotonic() - began) < _INCLUSION_SECONDS:
+        if waited >= len(hashes) * _RAISE_SECONDS:
+            rise = _FEE_RISE ** len(hashes)
+            fees = Fees(int(unsigned.fees.max_fee * rise), int(unsigned.fees.priority_fee * rise))
+            signed = await _signed(account, replace(unsigned, fees=fees))
+            if not hashes:
+                await _broadcast(chain, unsigned, str(account.address), signed)
+            else:
+                with suppress(TransientError):  # an earlier version may be included already
+                    await chain.broadcast(signed.raw)
+            hashes.append(signed.hash)
+        with suppress(TransientError):  # for example, endpoints that must agree while only some have the block
+            for transaction_hash in reversed(hashes):
+                if (receipt := await chain.receipt(transaction_hash)) is not None:
+                    return receipt
+        await asyncio.sleep(min(0.05 + waited / 10, 1.0))
+    raise NotIncludedError(
+        f"transaction 0x{hashes[-1].hex()} was broadcast but not included within {_INCLUSION_SECONDS} s;"
+        " look it up before sending again"
+    )
+
+
+async def _broadcast(chain: Chain, unsigned: UnsignedTransaction, sender: str, signed: SignedTransaction) -> None:
     """Broadcasts a transaction.
 
     Raises:
-        RefusedError: another transaction of the account took the nonce, so this one was dropped.
+        RefusedError: the account lacks funds, or another of its transactions took the nonce, so this one was dropped.
     """
     try:
         await chain.broadcast(signed.raw)
+    except InsufficientFundsError as error:
+        needed = unsigned.value + unsigned.gas * unsigned.fees.max_fee
+        raise RefusedError(await _funds_error(chain, sender, needed)) from error
     except TransientError as error:
         reason = error.__cause__
         if not isinstance(reason, RpcError) or reason.meaning not in (Meaning.NONCE_USED, Meaning.UNDERPRICED):
@@ -785,17 +819,4 @@ async def _funds_error(chain: Chain, account: str, needed: int) -> str:
     balance = await chain.balance(account)
     return (
         f"account {account} has {balance} wei on chain {chain.chain_id} and needs at least {needed} wei: send it funds"
-    )
-
-
-async def _included(chain: Chain, transaction_hash: bytes) -> Receipt:
-    deadline = time.monotonic() + _INCLUSION_SECONDS
-    while time.monotonic() < deadline:
-        receipt = await chain.receipt(transaction_hash)
-        if receipt is not None:
-            return receipt
-        await asyncio.sleep(_POLL_SECONDS)
-    raise NotIncludedError(
-        f"transaction 0x{transaction_hash.hex()} was broadcast but not included within {_INCLUSION_SECONDS} s;"
-        " look it up before sending again"
     )

@@ -16,13 +16,14 @@ from typing import Final, TypeVar
 
 from eth_utils import keccak
 
+from bridge.client import NotIncludedError, RefusedError, transact
+from bridge.client.client import TRANSACTION_GAS
 from bridge.deploy.artifacts import ForgeError, compile_contracts, is_checkout
 from bridge.deploy.gmp_chain_numbers import wrong_numbers
 from bridge.deploy.plan import NetworkPlan, PlannedChain
 from bridge.deploy.preview import ChainPreview, gas_price, preview_chain
 from bridge.deploy.safe import Batch, make_batches, require_safe, save
 from bridge.deploy.security import described, require_security
-from bridge.deploy.sending import MOST_GAS, send_all
 from bridge.deploy.transactions import (
     CREATE2_FACTORY,
     ROUTER_NAME,
@@ -36,6 +37,7 @@ from bridge.evm.chain import EvmChain
 from bridge.evm.signing import Signer
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.ports import Call
 from bridge.records.spending import ether
 
 T = TypeVar("T")
@@ -130,7 +132,14 @@ async def deploy(
     async def send(work: ChainWork, chain: EvmChain) -> None:
         name = work.planned.name
         missing[name] = len(work.missing)
-        await send_all(name, chain, signer, work.missing, lambda _: included.update([name]))
+        nonce = await _next_nonce(name, chain, signer.address) if work.missing else 0
+        for place, transaction in enumerate(work.missing):
+            call = Call(to=transaction.to, data=transaction.data)
+            try:
+                await transact(chain, signer, call, nonce=nonce + place)
+            except (RefusedError, NotIncludedError) as error:
+                raise DeployError(f"chain {name!r}: {transaction.name!r}: {error}; deploy again to continue") from error
+            included[name] += 1
 
     try:
         comparing = _compare(plan, target, progress, replacement=replacement, account=signer.address)
@@ -149,6 +158,21 @@ async def deploy(
         done = [f"{name}: {included[name]} of {missing[name]} transactions included" for name in begun]
         progress("\n".join(["interrupted", *(done or ["nothing was sent"]), "run the same command again to continue"]))
         raise
+
+
+async def _next_nonce(name: str, chain: EvmChain, account: str) -> int:
+    """Returns an account's next nonce.
+
+    Raises:
+        DeployError: transactions of the account are pending.
+    """
+    nonce, pending = await chain.transaction_count(account), await chain.pending_count(account)
+    if pending > nonce:
+        raise DeployError(
+            f"chain {name!r}: {pending - nonce} transactions of {account} are pending, perhaps from an interrupted run;"
+            " wait until they are included or replace them, then deploy again"
+        )
+    return nonce
 
 
 async def preview(
@@ -367,7 +391,7 @@ async def _require_funds(works: Iterable[tuple[ChainWork, EvmChain]], payer: str
 async def _missing_funds(work: ChainWork, chain: EvmChain, payer: str) -> str | None:
     """Returns a message about the funds that an account lacks on a chain, or None if it has enough."""
     balance, price = await chain.balance(payer), await gas_price(chain)
-    if balance >= MOST_GAS * price * len(work.missing):
+    if balance >= TRANSACTION_GAS * price * len(work.missing):
         return None
     name = work.planned.name
     try:

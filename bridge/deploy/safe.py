@@ -12,8 +12,8 @@ from eth_abi.abi import encode
 from eth_abi.packed import encode_packed
 from eth_utils import keccak
 
+from bridge.client.client import TRANSACTION_GAS
 from bridge.deploy.preview import Estimate, simulated
-from bridge.deploy.sending import MOST_GAS
 from bridge.deploy.transactions import DeployError, Transaction
 from bridge.evm.chain import EvmChain
 from bridge.protocol.contracts import contract
@@ -155,7 +155,7 @@ async def require_safe(name: str, chain: EvmChain, safe: str) -> tuple[str, int]
 def _split(estimates: Sequence[Estimate]) -> Iterator[tuple[Estimate, ...]]:
     part: list[Estimate] = []
     for estimate in estimates:
-        if part and sum(other.gas for other in part) + estimate.gas > MOST_GAS * _ROOM[0] // _ROOM[1]:
+        if part and sum(other.gas for other in part) + estimate.gas > TRANSACTION_GAS * _ROOM[0] // _ROOM[1]:
             yield tuple(part)
             part = []
         part.append(estimate)

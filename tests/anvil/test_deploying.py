@@ -14,12 +14,12 @@ from eth_account.signers.local import LocalAccount
 from eth_utils import keccak
 from eth_utils.address import to_canonical_address, to_checksum_address
 
+from bridge.client import transact as send_once
 from bridge.dead_letters.parameters import OnChainParameters, Thresholds
-from bridge.deploy import sending
 from bridge.deploy.artifacts import CHECKOUT
 from bridge.deploy.deploy import Deployed, deploy
 from bridge.deploy.plan import NetworkPlan, PlannedChain
-from bridge.deploy.transactions import DeployError, Transaction
+from bridge.deploy.transactions import DeployError
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, account, signer
 from bridge.evm.chain import EvmChain
@@ -29,7 +29,7 @@ from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import ADAPTER, ROUTER, Contract
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.ports import Call, UnansweredError
+from bridge.protocol.ports import Call, Receipt, UnansweredError
 from tests.anvil.rpc import rpc
 from tests.anvil.traffic import DAPP, transact
 
@@ -134,16 +134,16 @@ def test_start_block_is_not_after_the_routers_creation(devnet: Devnet, tmp_path:
 def test_interrupted_run_continues_without_repeating(
     devnet: Devnet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target, left, send = tmp_path / "second.json", [7], sending._send
+    target, left, send = tmp_path / "second.json", [7], send_once
 
-    async def fails(name: str, chain: EvmChain, signer: LocalSigner, one: Transaction, nonce: int) -> None:
+    async def fails(chain: EvmChain, signer: LocalSigner, call: Call, *, nonce: int) -> Receipt:
         left[0] -= 1
         if left[0] < 0:
             raise UnansweredError("the machine is gone")
-        await send(name, chain, signer, one, nonce)
+        return await send(chain, signer, call, nonce=nonce)
 
     with monkeypatch.context() as patch:
-        patch.setattr(sending, "_send", fails)
+        patch.setattr("bridge.deploy.deploy.transact", fails)
         with pytest.raises(UnansweredError):
             run(plan(devnet), target)
     assert not target.exists()
