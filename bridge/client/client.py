@@ -206,6 +206,7 @@ class Created:
     message: Message
     unfunded: bool  # created without its fee and not funded since
     retriable: bool | None  # None: unknown
+    gmps: frozenset[Gmp] = frozenset()  # that its sender chose, where its event was read
 
 
 class Client:
@@ -396,8 +397,10 @@ class Client:
             RefusedError: the router rejected the call: the message is already funded, or too few GMPs accept it.
             UnknownMessageError: the source has not created the message.
         """
-        origin = self._deployment.chain(message.source_chain)
-        gmps = await self._chosen(origin, message.id)
+        origin, created = self._deployment.chain(message.source_chain), await self.created(message.id)
+        if not created.unfunded:
+            raise RefusedError(f"message 0x{message.id.hex()} has been paid for")
+        gmps = sorted(created.gmps)
         fees = await self._priced(origin, message, gmps, message.quorum)
         call = ROUTER.encode("fund", message_tuple(message), self._sender)
         receipt = await self._transact(origin, call, sum(fees.values()))
@@ -514,7 +517,8 @@ class Client:
             created = None
             async for event, message in created_messages(self._chain(origin), origin):
                 if message.id == message_id:
-                    created = Created(message, isinstance(event, MessageUnfunded), event.retriable)
+                    is_unfunded = isinstance(event, MessageUnfunded)
+                    created = Created(message, is_unfunded, event.retriable, gmps_from_bits(event.gmps))
                     if not created.unfunded:
                         break
             if created is not None:
@@ -524,15 +528,6 @@ class Client:
         raise UnknownMessageError(
             f"no chain of network {self._deployment.network!r} has created message 0x{message_id.hex()}{note}"
         )
-
-    async def _chosen(self, origin: ChainDeployment, message_id: bytes) -> list[Gmp]:
-        """Returns the GMPs that the sender of an unfunded message chose."""
-        async for created, message in created_messages(self._chain(origin), origin):
-            if message.id == message_id:
-                if isinstance(created, MessageRouted):
-                    raise RefusedError(f"message 0x{message_id.hex()} was paid for when it was created")
-                return sorted(gmps_from_bits(created.gmps))
-        raise UnknownMessageError(f"{origin.name} has not created message 0x{message_id.hex()}")
 
     def _draft(self, origin: ChainDeployment, request: RouteRequest, sender: str) -> Message:
         """Returns the message as the router will create it, except for nonce and time; suitable for quotes."""

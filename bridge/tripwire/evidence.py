@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
 from bridge.evm.finality import FinalityRule
@@ -77,14 +77,6 @@ class Suspicion:
     events: tuple[EventRecord, ...]
 
 
-@dataclass(slots=True)
-class _KnownPeers:
-    """A router's peers up to the last final block read, and the next block to read."""
-
-    next_block: int
-    peers: set[tuple[int, bytes]] = field(default_factory=set)
-
-
 class Evidence:
     """Accuses a GMP only on facts confirmed by the required number of endpoints on each chain.
 
@@ -107,7 +99,6 @@ class Evidence:
         self._index = index
         self._skew = max_clock_skew
         self._heads: dict[tuple[bytes, int], int] = {}  # source head at first suspicion, by message and GMP
-        self._peers: dict[int, _KnownPeers] = {}  # by chain
 
     async def suspicions(self, known: Iterable[tuple[int, int, bytes]]) -> list[Suspicion]:
         """Returns the index's divergences that a forgery would explain and that have receipts not in `known`."""
@@ -276,24 +267,13 @@ class Evidence:
     async def _has_other_peer(self, receipt: ReceiptRecord, source: ChainDeployment) -> bool:
         """Returns whether the destination ever had another router of the source as a peer, whose messages the index does not read."""
         assert receipt.received_chain is not None
-        peers = await self._peers_of(self._deployment.chain(receipt.received_chain))
-        return any(chain == source.chain_id and router != to_bytes32(source.router) for chain, router in peers)
-
-    async def _peers_of(self, here: ChainDeployment) -> set[tuple[int, bytes]]:
-        """Returns all peers that a router ever had, by chain. Final blocks are read only once."""
-        chain, rule = self._chains[here.chain_id], FinalityRule.of(here)
-        known = self._peers.setdefault(here.chain_id, _KnownPeers(here.start_block))
-        head, tagged = await asyncio.gather(chain.head(), rule.tagged(chain))
-        recent = set(known.peers)
-        first = known.next_block
-        while first <= head.number:
-            last = min(first + _RANGE - 1, head.number)
-            logs = await chain.logs(first, last, [here.router], [_PEER_SET])
-            recent |= {(int.from_bytes(log.topics[1], "big"), log.topics[2]) for log in logs}
-            first = last + 1
-            if last <= rule.last(head, tagged):
-                known.peers, known.next_block = set(recent), first
-        return recent
+        here, chain = self._deployment.chain(receipt.received_chain), self._chains[receipt.received_chain]
+        ours, head = to_bytes32(source.router), await chain.head()
+        for first in range(here.start_block, head.number + 1, _RANGE):
+            logs = await chain.logs(first, min(first + _RANGE - 1, head.number), [here.router], [_PEER_SET])
+            if any(int.from_bytes(log.topics[1], "big") == source.chain_id and log.topics[2] != ours for log in logs):
+                return True
+        return False
 
     async def _ask(self, question: Callable[[IndexFacts], _T]) -> _T:
         def ask() -> _T:
