@@ -6,8 +6,7 @@ import asyncio
 import json
 import os
 import re
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -43,9 +42,6 @@ from bridge.records.spending import ether
 T = TypeVar("T")
 
 Progress = Callable[[str], None]
-
-Send = Callable[[ChainWork, EvmChain], Awaitable[None]]
-"""Gets a chain's missing transactions included, in order and from the owner."""
 
 _START_BLOCKS: Final = "start-blocks.json"
 _ADAPTER_ADDED: Final = keccak(text="AdapterAdded(uint8,address)")
@@ -127,37 +123,17 @@ async def deploy(
     """
     require_security(plan, accept_single_verifier=accept_single_verifier)
 
-    missing, included = dict[str, int](), Counter[str]()
-
-    async def send(work: ChainWork, chain: EvmChain) -> None:
-        name = work.planned.name
-        missing[name] = len(work.missing)
-        nonce = await _next_nonce(name, chain, signer.address) if work.missing else 0
-        for place, transaction in enumerate(work.missing):
-            call = Call(to=transaction.to, data=transaction.data)
-            try:
-                await transact(chain, signer, call, nonce=nonce + place)
-            except (RefusedError, NotIncludedError) as error:
-                raise DeployError(f"chain {name!r}: {transaction.name!r}: {error}; deploy again to continue") from error
-            included[name] += 1
-
-    try:
-        comparing = _compare(plan, target, progress, replacement=replacement, account=signer.address)
-        async with comparing as (chains, works, previous):
-            progress(f"deploying to {', '.join(chain.name for chain in plan.chains)}")
-            # A failure on one chain does not interrupt the others.
-            runs = (_work_on(work, chain, send, previous, progress) for work, chain in zip(works, chains, strict=True))
-            results = await asyncio.gather(*runs, return_exceptions=True)
-            for failure in results:
-                if isinstance(failure, BaseException):
-                    raise failure
-            deployed = tuple(result for result in results if isinstance(result, ChainDeployment))
-        return _finished(plan, works, deployed, target)
-    except asyncio.CancelledError:
-        begun = [chain.name for chain in plan.chains if chain.name in missing]
-        done = [f"{name}: {included[name]} of {missing[name]} transactions included" for name in begun]
-        progress("\n".join(["interrupted", *(done or ["nothing was sent"]), "run the same command again to continue"]))
-        raise
+    async with _compare(plan, target, progress, replacement=replacement, account=signer.address) as compared:
+        chains, works, previous = compared
+        progress(f"deploying to {', '.join(chain.name for chain in plan.chains)}")
+        # A failure on one chain does not interrupt the others.
+        runs = (_work_on(work, chain, signer, previous, progress) for work, chain in zip(works, chains, strict=True))
+        results = await asyncio.gather(*runs, return_exceptions=True)
+        for failure in results:
+            if isinstance(failure, BaseException):
+                raise failure
+        deployed = tuple(result for result in results if isinstance(result, ChainDeployment))
+    return _finished(plan, works, deployed, target)
 
 
 async def _next_nonce(name: str, chain: EvmChain, account: str) -> int:
@@ -524,12 +500,19 @@ def _refuse_shared_routers(plan: NetworkPlan, router: str, target: Path) -> None
 
 
 async def _work_on(
-    work: ChainWork, chain: EvmChain, send: Send, previous: Deployment | None, progress: Progress
+    work: ChainWork, chain: EvmChain, signer: Signer, previous: Deployment | None, progress: Progress
 ) -> ChainDeployment:
     # Read before sending, so that the router cannot be older than this block.
     head = await chain.head()
-    await send(work, chain)
-    progress(f"{work.planned.name}: {len(work.missing)} transactions included")
+    name = work.planned.name
+    nonce = await _next_nonce(name, chain, signer.address) if work.missing else 0
+    for place, transaction in enumerate(work.missing):
+        call = Call(to=transaction.to, data=transaction.data)
+        try:
+            await transact(chain, signer, call, nonce=nonce + place)
+        except (RefusedError, NotIncludedError) as error:
+            raise DeployError(f"chain {name!r}: {transaction.name!r}: {error}; deploy again to continue") from error
+    progress(f"{name}: {len(work.missing)} transactions included")
     return await _describe(work, chain, head.number if _makes_router(work) else None, previous)
 
 
