@@ -14,6 +14,7 @@ from eth_utils.address import to_checksum_address
 from bridge.cli.output import CliError, UsageError, details, progress, result, table, with_network
 from bridge.cli.root import DEVNET, current
 from bridge.cli.workspace import Workspace
+from bridge.client import NotIncludedError, RefusedError, transact
 from bridge.deploy.preview import ChainPreview, gas_price, simulated
 from bridge.deploy.safe import Batch, make_batches, require_safe, save
 from bridge.deploy.transactions import DeployError, Transaction, why_refused
@@ -21,7 +22,6 @@ from bridge.devnet.accounts import DEPLOYER_KEY
 from bridge.evm.chain import EvmChain
 from bridge.evm.settings import SignerSource
 from bridge.evm.signing import LocalSigner, Signer
-from bridge.evm.simple_sender import RevertedError, send
 from bridge.protocol.addresses import AddressError, checksummed
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
@@ -234,7 +234,7 @@ class _Calls:
                     for one in await self.steps(here, chain, account.address):
                         row["transactions"][one.name] = await _sent(chain, here.name, account, one)
                     row |= await after(here, chain)
-                except (CallRevertedError, DeployError, RevertedError, TransientError) as error:
+                except (CallRevertedError, DeployError, NotIncludedError, RefusedError, TransientError) as error:
                     row["error"] = str(error)
 
             try:
@@ -264,8 +264,7 @@ async def _sent(chain: EvmChain, name: str, account: Signer, transaction: Transa
         raise DeployError(
             f"{account.address} holds {ether(holds)} on chain {name!r}, and the transaction may cost {ether(needs)}: send it some"
         )
-    _, found = await send(chain, account, call, nonce=await chain.transaction_count(account.address))
-    return f"0x{found.hex()}"
+    return f"0x{(await transact(chain, account, call)).transaction_hash.hex()}"
 
 
 def _print_done(done: Sequence[dict[str, Any]]) -> None:
