@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Sequence
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +40,7 @@ def fixed_width(values: Sequence[str], width: int) -> Bytes:
     """
     joined = "".join(values)
     length = 2 + 2 * width
-    if len(joined) != len(values) * length or any(len(value) != length for value in values):
+    if set(map(len, values)) - {length}:
         raise HexError(f"a value is not 0x and {2 * width} digits")
     try:
         characters = np.frombuffer(joined.encode("ascii"), np.uint8).reshape(-1, length)
@@ -59,10 +60,10 @@ def variable_width(values: Sequence[str]) -> tuple[Bytes, Integers]:
     Raises:
         HexError: as for `fixed_width`, or an odd number of digits.
     """
-    lengths = np.fromiter((len(value) for value in values), np.int64, len(values)) - 2
+    lengths = np.fromiter(map(len, values), np.int64, len(values)) - 2
     if (lengths < 0).any() or (lengths % 2).any():
         raise HexError("a value is not 0x and an even number of digits")
-    if not all(value.startswith("0x") for value in values):
+    if {value[:2] for value in values} - {"0x"}:
         raise HexError("a value does not begin with 0x")
     try:
         digits = "".join([value[2:] for value in values]).encode("ascii")
@@ -96,4 +97,9 @@ def quantities(values: Sequence[str]) -> Integers:
     Raises:
         HexError: one of them is none, or does not fit into 63 bits.
     """
-    return np.fromiter((quantity(value) for value in values), np.int64, len(values))
+    try:
+        if {value[:2] for value in values} <= {"0x"}:
+            return np.fromiter(map(int, values, repeat(16)), np.int64, len(values))
+    except (OverflowError, TypeError, ValueError):
+        pass  # the next line says which value is wrong
+    return np.fromiter(map(quantity, values), np.int64, len(values))

@@ -16,7 +16,6 @@ from indexer.decode.hexadecimal import (
     Integers,
     fixed_width,
     quantities,
-    quantity,
     variable_width,
 )
 
@@ -128,4 +127,7 @@ def raw_logs(logs: Sequence[Mapping[str, Any]]) -> RawLogs:
 
 def quantities_or(default: int, values: Sequence[str | None]) -> Integers:
     """Decodes quantities, of which some may be missing."""
-    return np.fromiter((default if value is None else quantity(value) for value in values), np.int64, len(values))
+    known = [value for value in values if value is not None]
+    numbers = np.full(len(values), default, np.int64)
+    numbers[[value is not None for value in values]] = quantities(known)
+    return numbers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import threading
 import time
 from asyncio import sleep
@@ -144,8 +145,17 @@ class ChainRpc:
 def _event_loop() -> asyncio.AbstractEventLoop:
     """Starts this process's event loop. It runs all the time, so that it notices when a server closes an idle connection."""
     loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="rpc", daemon=True).start()
+    thread = threading.Thread(target=loop.run_forever, name="rpc", daemon=True)
+    thread.start()
+    atexit.register(_stop, loop, thread)
     return loop
+
+
+def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+    """Ends the loop's thread before the interpreter, which would abort if it held the lock then."""
+    if thread.is_alive():  # a forked process has no such thread
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
 
 
 @cache
