@@ -135,6 +135,8 @@ async def _deploy(
     deployment = await deploy_waybill(plan, folder.deployments_file, progress)
     for process in started:
         anvil.mine_every(process, 1)
+    for chain in named:
+        _keep_time(chain, progress)
     Attachment(chains=named, plan=document, is_done=True).write(folder)
     return _devnet(folder, named, started, deployment, started=True)
 
@@ -204,6 +206,15 @@ def _second_chain(folder: Folder, first: AttachedChain, progress: Progress) -> A
     port, name = anvil.free_port(), CHAIN_NAMES[1]
     progress(f"starting chain {name} on port {port} as a destination")
     return anvil.start(name=name, chain_id=first.chain_id + 1, port=port, log=folder.state / f"{name}.log")
+
+
+def _keep_time(chain: AttachedChain, progress: Progress) -> None:
+    """Makes a node that mines only for transactions mine every second: while a chain's clock stands still, no message stalls."""
+    if not _request(chain.url, "hardhat_getAutomine"):
+        return
+    is_hardhat = "hardhat" in str(_request(chain.url, "web3_clientVersion")).lower()
+    _request(chain.url, "evm_setIntervalMining", 1_000 if is_hardhat else 1)  # milliseconds or seconds
+    progress(f"{chain.name} mined only for transactions: it mines every second from now on, so that its clock runs")
 
 
 def _named(urls: Sequence[str]) -> tuple[AttachedChain, ...]:

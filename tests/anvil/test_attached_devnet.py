@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from bridge.devnet.accounts import DAPP_KEY
+from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY, account
 from bridge.devnet.paths import ANVIL
 from tests.anvil.command import Waybill
 from tests.anvil.relayers import process
@@ -85,10 +85,11 @@ def test_one_anvil_gets_a_second_chain(waybill: Waybill, tmp_path: Path) -> None
         contracts = {(one["chain"], one["contract"]): one["address"] for one in up["contracts"]}
         assert contracts["alpha", "router"] == deployed["chains"][0]["router"]
         assert contracts["beta", "inbox"] == deployed["chains"][1]["examples"]["inbox"]
-        block = rpc(url, "eth_blockNumber")
+        assert rpc(url, "anvil_getIntervalMining") == 1, "or its clock would stand still, and no message would stall"
+        sent = rpc(url, "eth_getTransactionCount", account(DEPLOYER_KEY).address, "latest")
         assert waybill.json("devnet", "up", "--rpc", url)["contracts"] == up["contracts"]
         assert [one["state"] for one in waybill.json("devnet", "status")] == ["running", "running"]
-        assert rpc(url, "eth_blockNumber") == block
+        assert rpc(url, "eth_getTransactionCount", account(DEPLOYER_KEY).address, "latest") == sent
         recipient = deployed_by_forge(url, tmp_path)
         with process(tmp_path, tmp_path / "relayer.log"):
             sent = waybill.json("send", "--payload", "hello", "--gmps", "hyperlane,axelar", "--wait")
