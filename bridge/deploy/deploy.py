@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from eth_utils import keccak
 
@@ -38,8 +38,6 @@ from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentEr
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.ports import Call
 from bridge.records.spending import ether
-
-T = TypeVar("T")
 
 Progress = Callable[[str], None]
 

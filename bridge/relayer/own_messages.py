@@ -34,7 +34,6 @@ class OwnMessages:
             client: Builds the calls; needs no account.
             senders: Sending account by chain.
             ledger: Transactions sent.
-            spending: Amounts spent.
             clock: Source of time.
         """
         self._deployment = deployment

@@ -104,7 +104,6 @@ class Planner:
             senders: Retry accounts by chain and lower-case address.
             store: Observed messages.
             usable: GMPs to retry over, as far as the routers enable them.
-            max_fee: Maximum cost of one retry without gas, in wei; None is unlimited.
             gate: Asked before each plan.
             retry_for: Senders (32 bytes) whose appointment is accepted; None accepts all. Anyone can appoint
                 our account as retrier, and that spends our money.
