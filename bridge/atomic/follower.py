@@ -39,7 +39,7 @@ _NO_MESSAGE: Final = bytes(32)
 
 
 class ActionSettings(Section):
-    """How atomic actions are followed; times in seconds."""
+    """How atomic actions are followed."""
 
     coordinators: dict[str, Addresses] = Field(
         default={}, description="by chain, the coordinators whose actions are followed, beside the network's examples"
@@ -47,7 +47,6 @@ class ActionSettings(Section):
     advance: bool = Field(
         default=False, description="whether the relayer pays for what anyone may call: phases, answers, time-outs"
     )
-    poll_interval: float = Field(default=5.0, gt=0, description="between two looks at actions that are not over")
 
     def named(self, deployment: Deployment) -> tuple[Coordinator, ...]:
         """Returns the coordinators on a network, without those on chains that it lacks."""
@@ -81,6 +80,7 @@ class Actions:
         dead_letters: DeadLetterQueue,
         clock: Clock,
         settings: ActionSettings,
+        poll_interval: float,
     ) -> None:
         """Stores the dependencies; reads nothing yet.
 
@@ -95,7 +95,8 @@ class Actions:
             report_call: Builds the call with which a message's destination reports its outcome.
             dead_letters: Queue that receives the letters.
             clock: Source of time.
-            settings: Whether to pay for steps, and how often to poll.
+            settings: Whether to pay for steps.
+            poll_interval: Seconds between two looks at the actions that are not over.
         """
         self._reader = reader
         self._deployment = deployment
@@ -108,6 +109,7 @@ class Actions:
         self._letters = dead_letters
         self._clock = clock
         self._settings = settings
+        self._poll_interval = poll_interval
         self._over: set[tuple[Coordinator, int]] = set()
         self._agreed: dict[tuple[Coordinator, int], set[int]] = {}  # participants that match the decision
         self._active: dict[str, asyncio.Task[None]] = {}
@@ -115,7 +117,7 @@ class Actions:
 
     async def run(self) -> None:
         """Follows actions until cancelled. A coordinator whose chain is down does not delay the others."""
-        every = self._settings.poll_interval
+        every = self._poll_interval
         try:
             async with asyncio.TaskGroup() as group:
                 for one in self._reader.coordinators:

@@ -36,7 +36,7 @@ _DEVNET_SETTINGS = {
     "poll_interval": 0.25,
     "index": {"poll_interval": 0.05},
     "retry_for": [ANY],
-    "actions": {"advance": True, "poll_interval": 0.5},
+    "actions": {"advance": True},
     "tripwire": {"key": TRIPWIRE_KEY, "max_clock_skew": 1},
     "spending": {"sender_per_day": "1000 ether", "lane_per_day": "1000 ether", "chain_per_day": "5000 ether"},
 }

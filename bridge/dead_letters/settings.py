@@ -72,9 +72,6 @@ class DeadLetterSettings(Section):
         default=30, gt=0, description="days for which a letter's document is kept at least; its record stays"
     )
     tries: int = Field(default=3, gt=0, description="to write a letter, before its lane halts")
-    poll_interval: float = Field(
-        default=5.0, gt=0, description="seconds between two looks at what became of open letters"
-    )
     governance: GovernanceSettings | None = Field(
         default=None,
         description="chain and address of who gets escalations, as a recipient of messages; wei_per_day, see below",

@@ -26,7 +26,7 @@ from bridge.records.retries import spent_id
 from bridge.relayer.own_messages import OwnMessages
 from bridge.service.connections import connected
 from bridge.service.keys import open_sealer
-from bridge.service.settings import Settings
+from bridge.service.settings import SELDOM, Settings
 from bridge.store import Store, open_dead_letters
 from bridge.store.dead_letters import DeadLetterLog
 
@@ -69,7 +69,7 @@ class DeadLetterService:
 
     async def run(self) -> None:
         """Verifies the log, then monitors it until cancelled."""
-        poll_interval = self._settings.dlq.poll_interval
+        poll_interval = SELDOM * self._settings.poll_interval
         async with asyncio.TaskGroup() as group:
             group.create_task(self._keep_verified(poll_interval))
             group.create_task(run_forever("close dead letters", self.dead_letter_queue.step, every=poll_interval))

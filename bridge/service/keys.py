@@ -26,7 +26,7 @@ def paying_signers(settings: Settings, deployment: Deployment) -> dict[int, list
         InvalidKeyError: a key is invalid or can't be opened.
     """
     require_keys(settings, deployment)
-    named: list[tuple[Signer, frozenset[str]]] = [(opened(source), source.chains) for source in settings.signers]
+    named: list[tuple[Signer, frozenset[str]]] = [(opened(source), source.chains) for source in _sources(settings)]
     if settings.relayer_key is not None:
         named.insert(0, (LocalSigner.from_key(settings.relayer_key.get_secret_value()), frozenset()))
     return {
@@ -47,12 +47,7 @@ def tripwire_signer(settings: Settings) -> Signer:
         return LocalSigner.from_key(table.key.get_secret_value())
     if table.account is None:
         raise SettingsError(_NOBODY_PAUSES)
-    source = settings.accounts.get(table.account)
-    if source is None:
-        raise SettingsError(
-            f"account {table.account!r} of [tripwire] is not in [accounts]: add it there, or correct the name"
-        )
-    return opened(source)
+    return opened(settings.account(table.account))
 
 
 def open_sealer(settings: Settings) -> KeySealer:
@@ -78,10 +73,10 @@ def require_keys(settings: Settings, deployment: Deployment) -> None:
         SettingsError: a signer is missing; the message lists all.
     """
     problems = [
-        f"no key pays for deliveries to {deployed.name}: set WAYBILL_RELAYER_KEY, or name a signer under [[signers]]"
+        f"no key pays for deliveries to {deployed.name}: set WAYBILL_RELAYER_KEY, or name an account of [accounts] in signers"
         for deployed in deployment.chains
         if settings.relayer_key is None
-        and not any(not source.chains or deployed.name in source.chains for source in settings.signers)
+        and not any(not source.chains or deployed.name in source.chains for source in _sources(settings))
     ]
     if (settings.dlq.key or settings.relayer_key or _sealing_source(settings)) is None:
         problems.append(_NOBODY_SEALS)
@@ -90,7 +85,11 @@ def require_keys(settings: Settings, deployment: Deployment) -> None:
 
 
 def _sealing_source(settings: Settings) -> SignerSource | None:
-    return next((source for source in settings.signers if source.remote is None), None)
+    return next((source for source in _sources(settings) if source.remote is None), None)
+
+
+def _sources(settings: Settings) -> list[SignerSource]:
+    return [settings.account(name) for name in settings.signers]
 
 
 def opened(source: SignerSource) -> Signer:

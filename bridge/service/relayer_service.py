@@ -44,7 +44,7 @@ from bridge.relayer.retry_planning import Planner
 from bridge.relayer.spending import SpendGate
 from bridge.service.connections import connected
 from bridge.service.dead_letter_service import DeadLetterService
-from bridge.service.settings import Settings
+from bridge.service.settings import SELDOM, Settings
 from bridge.service.startup_checks import RelayerKeys, check_relayer, public_attesters
 from bridge.store import Store, WorkingLock, open_store, working_on
 from bridge.store.finality import Finality
@@ -241,12 +241,13 @@ class RelayerService:
             dead_letters=self.dead_letter_service.dead_letter_queue,
             clock=clock,
             settings=table,
+            poll_interval=SELDOM * self._settings.poll_interval,
         )
 
     async def _next_look(self, chain_id: int) -> None:
         observer = self.relayer.observers.get(chain_id)
         if observer is not None:
-            await observer.next_look(self._settings.actions.poll_interval)
+            await observer.next_look(SELDOM * self._settings.poll_interval)
 
     async def _report_call(self, message: Message) -> Call:
         """Builds the call that reports a message's end from its destination, over the GMPs that delivered it."""

@@ -16,7 +16,7 @@ from bridge.protocol.deployment import Deployment
 from bridge.relayer.propagation import PropagationSettings
 from bridge.relayer.retries import RecoverySettings
 from bridge.relayer.settings import RELAY_CHECKS, RelaySettings
-from bridge.settings import Check, Keys, LoadedSettings, SettingsError
+from bridge.settings import Check, Keys, LoadedSettings, OrderedNames, SettingsError
 from bridge.streams.settings import KafkaSettings
 from bridge.tripwire.settings import TripwireSettings
 
@@ -62,6 +62,10 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
 )
 
 
+SELDOM: Final = 4
+"""Open dead letters and atomic actions are polled once in so many polls of the chains."""
+
+
 class KeySettings(LoadedSettings):
     """Settings of keys and stores."""
 
@@ -74,9 +78,11 @@ class KeySettings(LoadedSettings):
     retry_keys: Keys = Field(
         default=(), description="of message senders, or of retriers that those in `retry_for` appointed"
     )
-    signers: tuple[SignerSource, ...] = Field(default=(), description="further keys that pay for deliveries")
+    signers: OrderedNames = Field(
+        default=(), description="names of further accounts that pay for deliveries, as `accounts` has them"
+    )
     accounts: Mapping[str, SignerSource] = Field(
-        default={}, description="accounts that commands sign as: `waybill --signer NAME`"
+        default={}, description="keys by name: those that `signers` or the tripwire name, and `waybill --signer NAME`"
     )
     store: str = Field(default="sqlite:///bridge.db", description="the relayer's own store, as a SQLAlchemy URL")
     index_store: str | None = Field(default=None, description="the index's store, as a SQLAlchemy URL")
@@ -94,6 +100,16 @@ class KeySettings(LoadedSettings):
         description="the bearer token of `waybill web`, for changes over its API and for dead letters; none forbids both",
     )
 
+    def account(self, name: str) -> SignerSource:
+        """Returns where the key of an account is.
+
+        Raises:
+            SettingsError: there is no account of that name.
+        """
+        if name not in self.accounts:
+            raise SettingsError(f"account {name!r} is not in [accounts]: add it there, or correct the name")
+        return self.accounts[name]
+
 
 class Settings(  # type: ignore[misc]  # both kinds of model refuse unknown names and are frozen
     RecoverySettings, SendingSettings, RelaySettings, EndpointSettings, KeySettings
@@ -107,7 +123,6 @@ class Settings(  # type: ignore[misc]  # both kinds of model refuse unknown name
             "relayer_key",
             "retry_keys",
             "api_token",
-            "signers",
             "accounts",
             "store",
             "index_store",
@@ -140,7 +155,7 @@ class Settings(  # type: ignore[misc]  # both kinds of model refuse unknown name
             "chains": set(self.chains),
             "allow_chains": self.allow_chains,
             "deny_chains": self.deny_chains,
-            "signers": {name for signer in self.signers for name in signer.chains},
+            "accounts": {name for account in self.accounts.values() for name in account.chains},
             "spending": set(self.spending.data_fees),
             **self.attestations.chains(),
             "actions": set(self.actions.coordinators),

@@ -19,6 +19,7 @@ from bridge.settings.values import (
     Keys,
     LaneRule,
     Names,
+    OrderedNames,
     Section,
     Wei,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "LaneRule",
     "LoadedSettings",
     "Names",
+    "OrderedNames",
     "Origin",
     "Section",
     "SettingsError",

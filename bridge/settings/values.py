@@ -67,6 +67,7 @@ AddressesOrAny = Annotated[
 Addresses = Annotated[frozenset[Address], NoDecode, BeforeValidator(_listed, json_schema_input_type=_TEXTS)]
 Gmps = Annotated[frozenset[Gmp], NoDecode, BeforeValidator(_gmps, json_schema_input_type=_TEXTS)]
 Keys = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_listed, json_schema_input_type=_TEXTS)]
+OrderedNames = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed, json_schema_input_type=_TEXTS)]
 Names = Annotated[frozenset[str], NoDecode, BeforeValidator(_listed, json_schema_input_type=_TEXTS)]
 Wei = Annotated[int, BeforeValidator(_wei, json_schema_input_type=int | str)]
 

@@ -18,7 +18,7 @@ from tests.waiting import PATIENCE, eventually_true
 
 HASTY = {
     "WAYBILL_LEASE": "30",  # however slow the machine is, a relayer at work renews it; see `end_leases`
-    "WAYBILL_REBROADCAST": "1",
+    "WAYBILL_FEE_BUMP_AFTER": "3",
     # each kill counts as a try: without it, what then fails once would wait for ten minutes
     "WAYBILL_POLICIES": '{"plain": {"base": 0.3, "cap": 3}}',
 }

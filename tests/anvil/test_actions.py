@@ -36,7 +36,7 @@ from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.long
 
-HASTY = {"actions": {"advance": True, "poll_interval": 0.2}}
+HASTY = {"actions": {"advance": True}}
 SHORT = Window(prepare_ttl=120, decision_ttl=30, max_retries=1, max_backoff=3, lock_ttl=200)
 
 
@@ -138,7 +138,7 @@ async def test_an_action_that_everybody_prepares_is_applied_everywhere(world: Wo
 
 
 async def test_best_effort_end_is_reported_by_hand_or_relayer(world: World) -> None:
-    async with world.relaying(actions={"advance": False, "poll_interval": 0.2}):
+    async with world.relaying(actions={"advance": False}):
         by_hand = await world.begin(SHORT, Level.BEST_EFFORT)
         name = f"0x{by_hand.hex()}"
         await asyncio.to_thread(world.waybill.json, "action", "reconcile", name)

@@ -85,7 +85,7 @@ async def test_dead_letter_is_reported_and_decided_by_an_operator(
         return ended.out + ended.err
 
     with webhook_server() as hook:
-        alerts = {"WAYBILL_DLQ": json.dumps({"poll_interval": 0.2, "alerts": {"webhook": hook.url}})}
+        alerts = {"WAYBILL_DLQ": json.dumps({"alerts": {"webhook": hook.url}})}
         (home / "waybill.toml").write_text('[accounts.stranger]\nenvironment = "STRANGER_KEY"\n')
         monkeypatch.setenv("STRANGER_KEY", STRANGER_KEY)
         async with blocks(devnet):
@@ -149,7 +149,6 @@ async def test_governance_hears_of_failed_votes_and_a_changed_log(
         kind=Kind.GOVERNANCE_EXECUTE,
     )
     tries = {"WAYBILL_POLICIES": '{"governance_execute": {"max_retries": 1, "base": 0.1, "cap": 0.2}}'}
-    looks = {"WAYBILL_DLQ": '{"poll_interval": 0.2}'}
 
     async def told(count: int) -> list[Message]:
         async with asyncio.timeout(PATIENCE):
@@ -158,7 +157,7 @@ async def test_governance_hears_of_failed_votes_and_a_changed_log(
         return found
 
     async with blocks(devnet):
-        with process(home, home / "relayer.log", **tries, **looks) as relayer:
+        with process(home, home / "relayer.log", **tries) as relayer:
             with broken_axelar(devnet):
                 failed = (await client.route("alpha", request)).message
                 (vote,) = await told(1)
@@ -166,7 +165,7 @@ async def test_governance_hears_of_failed_votes_and_a_changed_log(
             assert (about, event_id) == (failed.id, f"0x{failed.id.hex()}/axelar/0")
             assert "a new vote is needed" in why
             relayer.kill()
-        with process(home, home / "relayer.log", **tries, **looks) as relayer:
+        with process(home, home / "relayer.log", **tries) as relayer:
             with sqlite3.connect(home / ".waybill" / "devnet" / "bridge.db", timeout=30) as store:
                 store.execute("update dead_letter_log set signer = ?", (DAPP.address,))
             _, alarm = await told(2)
@@ -183,7 +182,7 @@ async def test_lane_halts_while_letters_can_not_be_written(
 ) -> None:
     traffic, client, home = Traffic(devnet, chains), Client(devnet.deployment, chains), waybill.home
     dead_letters = home / "letters.db"
-    environment = {**FEW_TRIES, "WAYBILL_DLQ": json.dumps({"url": f"sqlite:///{dead_letters}", "poll_interval": 0.2})}
+    environment = {**FEW_TRIES, "WAYBILL_DLQ": json.dumps({"url": f"sqlite:///{dead_letters}"})}
 
     async def ask(*arguments: str) -> Any:
         return await asyncio.to_thread(waybill.json, *arguments, **environment)

@@ -325,5 +325,7 @@ async def test_a_relayers_key_is_exchanged_while_it_delivers(
             return {slot.account for key in keys for slot in relayer.store.transactions.slots_for(key)}
 
     assert await delivered_by() == {RELAYER.address}
-    assert await delivered_by(signers=[heir]) == {RELAYER.address, HEIR.address}, "both share the work"
-    assert await delivered_by(relayer_key=None, signers=[heir]) == {HEIR.address}
+    assert await delivered_by(signers=["heir"], accounts={"heir": heir}) == {RELAYER.address, HEIR.address}, (
+        "both share the work"
+    )
+    assert await delivered_by(relayer_key=None, signers=["heir"], accounts={"heir": heir}) == {HEIR.address}

@@ -173,7 +173,7 @@ def _bridge(
         recovering=RecoverySettings(max_message_retries=10**6),
         propagating=FOLLOWING if shape.follows else None,
         lock_ttl=12,
-        acting=ActionSettings(advance=True, poll_interval=2) if shape.acts else None,
+        acting=ActionSettings(advance=True) if shape.acts else None,
         max_calls_per_tx=shape.max_calls_per_tx,
         ahead=ahead,
     )

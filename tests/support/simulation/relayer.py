@@ -206,6 +206,7 @@ def _actions(
         dead_letters=bridge.dead_letter_queue,
         clock=clock,
         settings=settings,
+        poll_interval=2,
     )
 
 

@@ -108,6 +108,7 @@ def follower(asked: Branch, *silent: Branch, at: float = LATE, takes: float = 0)
         dead_letters=queue,
         clock=clock,
         settings=ActionSettings(advance=True),
+        poll_interval=5,
     )
     return followed, sent_again
 

@@ -66,11 +66,15 @@ def failed(waybill: Command) -> dict[str, str]:
         ("retention = ", "settings", ["is not TOML"]),
         ("poll_interval = 0\nspeed = 1\n", "settings", ["poll_interval", "speed", "waybill.toml"]),
         (
-            f'[[signers]]\nremote = "http://127.0.0.1:9000"\naddress = "0x{"aa" * 20}"\nchains = ["alpha"]\n',
+            f'signers = "one"\n[accounts.one]\nremote = "http://127.0.0.1:9000"\naddress = "0x{"aa" * 20}"\nchains = ["alpha"]\n',
             "relayer run",
             ["no key pays for deliveries to beta", "no key to seal dead letters with"],
         ),
-        ('[[signers]]\nenvironment = "MISSING_KEY"\n', "relayer run", ["variable MISSING_KEY is not set"]),
+        (
+            'signers = "one"\n[accounts.one]\nenvironment = "MISSING_KEY"\n',
+            "relayer run",
+            ["variable MISSING_KEY is not set"],
+        ),
         (
             f'relayer_key = "{KEY}"\n[chains.alpha]\nagreement = 2\n[chains.beta]\nrpc_urls = ["rpc.example"]\n',
             "relayer run",

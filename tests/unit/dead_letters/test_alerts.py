@@ -122,6 +122,7 @@ def governed(tmp_path: Path, sent: Sent, values: dict[bytes, int] | None = None,
     settings = Settings.load(
         relayer_key="0x" + "44" * 32,
         store=f"sqlite:///{tmp_path}/bridge.db",
+        poll_interval=0.02,
         dlq={"governance": {"chain": "beta", "address": "0x" + "09" * 20}, **dlq},
     )
     return RunningService(
@@ -269,8 +270,8 @@ async def test_an_alert_does_not_wait_for_a_chain_that_is_away(hook: WebhookServ
 
 
 async def test_relayer_alerts_by_the_contracts_thresholds(hook: WebhookServer, tmp_path: Path) -> None:
-    settings = {"alerts": {"webhook": hook.url}, "poll_interval": 0.02}
-    service = governed(tmp_path, Sent(), {ALERT_THRESHOLD: 2, CRITICAL_THRESHOLD: 3}, **settings)
+    alerts = {"webhook": hook.url}
+    service = governed(tmp_path, Sent(), {ALERT_THRESHOLD: 2, CRITICAL_THRESHOLD: 3}, alerts=alerts)
     with closing(service.dead_letters):
         review = DeadLetterService(dead_letters=service.dead_letters)
         running = asyncio.create_task(service.run())

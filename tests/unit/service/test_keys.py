@@ -48,11 +48,11 @@ def test_letters_are_sealed_with_the_most_specific_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SOME_KEY", KEY)
-    signers = [REMOTE, SignerSource(environment="SOME_KEY")]
+    accounts = {"remote": REMOTE, "local": SignerSource(environment="SOME_KEY")}
     for settings, key in (
-        (Settings.load(signers=signers), KEY),
-        (Settings.load(signers=signers, relayer_key=OTHER), OTHER),
-        (Settings.load(signers=signers, relayer_key=KEY, dlq={"key": OTHER}), OTHER),
+        (Settings.load(signers=list(accounts), accounts=accounts), KEY),
+        (Settings.load(signers=list(accounts), accounts=accounts, relayer_key=OTHER), OTHER),
+        (Settings.load(signers=list(accounts), accounts=accounts, relayer_key=KEY, dlq={"key": OTHER}), OTHER),
     ):
         assert open_sealer(settings).address == Account.from_key(key).address
 
@@ -64,5 +64,5 @@ def test_keys_that_nobody_named_are_all_listed(tmp_path: Path) -> None:
     for missing in ("deliveries to alpha", "deliveries to beta", "no key to seal dead letters with"):
         assert missing in str(caught.value)
     with pytest.raises(SettingsError, match="no key to seal") as sealing:
-        require_keys(Settings.load(signers=[REMOTE]), network)
+        require_keys(Settings.load(signers="remote", accounts={"remote": REMOTE}), network)
     assert "deliveries" not in str(sealing.value)

@@ -153,7 +153,7 @@ def test_all_errors_are_listed_with_their_sources(monkeypatch: pytest.MonkeyPatc
         [policies.plain]
         base = 9
         cap = 1
-        [[signers]]
+        [accounts.local]
         keystore = "key.json"
         [chains.alpha]
         agreement = 0
@@ -224,8 +224,8 @@ def test_what_is_allowed_and_denied_at_once_is_refused() -> None:
     ],
 )
 def test_a_signer_is_exactly_one_of_three(signer: dict[str, str]) -> None:
-    with pytest.raises(SettingsError, match="signers"):
-        Settings.load(signers=[signer])
+    with pytest.raises(SettingsError, match="accounts"):
+        Settings.load(accounts={"one": signer})
 
 
 def test_contradictions_are_listed_beside_invalid_values() -> None:
