@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-import {InteroperableAddress} from "@openzeppelin/contracts/utils/draft-InteroperableAddress.sol";
 import {Vm} from "forge-std/Vm.sol";
 
 import {ILayerZeroEndpoint, LayerZeroAdapter} from "../../../contracts/adapters/LayerZeroAdapter.sol";
 import {IAdapter} from "../../../contracts/interfaces/IAdapter.sol";
-import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
-import {IProfiles} from "../../../contracts/interfaces/IProfiles.sol";
-import {Kind, Message} from "../../../contracts/types/Message.sol";
-import {Profile} from "../../../contracts/types/Profile.sol";
+import {Message} from "../../../contracts/types/Message.sol";
 import {LimitedPayload} from "./LimitedPayload.t.sol";
 import {RefundedStranger} from "./doubles/RefundedStranger.sol";
 import {GmpNetwork, Parcel} from "./networks/GmpNetwork.sol";
@@ -139,7 +135,7 @@ contract LayerZeroAdapterTest is LimitedPayload {
 
     /// @dev A stranger that pays for a message while it is being refunded makes LayerZero refuse it. The message stays payable there.
     function test_APayerCannotLockLayerZeroOutOfAMessage() external {
-        Message memory message = _unfundedOverBoth();
+        Message memory message = _sendUnfunded();
         uint256 fee = _quote(message.payload.length, message.gasLimit);
         RefundedStranger stranger = new RefundedStranger(_layerZero().endpointOn(ALPHA));
         bytes memory options = abi.encodePacked(uint16(3), uint8(1), uint16(17), uint8(1), uint128(500_000));
@@ -158,24 +154,6 @@ contract LayerZeroAdapterTest is LimitedPayload {
         Parcel memory parcel = network.collect(vm.getRecordedLogs(), ALPHA, BETA, address(betaAdapter))[0];
         assertTrue(network.deliver(parcel), "LayerZero carries it too");
         assertTrue(_isReceived(message), "receipt");
-    }
-
-    function _unfundedOverBoth() private returns (Message memory message) {
-        vm.chainId(ALPHA);
-        IProfiles profiles = alphaRouter.profiles();
-        vm.startPrank(dapp);
-        profiles.setProfile(
-            BETA, Profile(network.gmp().toSet().with(OTHER_GMP), 1, 100_000, 7 days, Kind.PLAIN, false, 0)
-        );
-        vm.recordLogs();
-        alphaRouter.sendMessage(InteroperableAddress.formatEvmV1(BETA, address(recipient)), "hello", new bytes[](0));
-        vm.stopPrank();
-        Vm.Log[] memory logs = vm.getRecordedLogs();
-        for (uint256 index; index < logs.length; ++index) {
-            if (logs[index].topics[0] != IMessageSender.MessageUnfunded.selector) continue;
-            (,, bytes memory envelope) = abi.decode(logs[index].data, (bool, uint16, bytes));
-            (, message) = this.decodeEnvelope(envelope);
-        }
     }
 
     function _layerZero() private view returns (LayerZeroNetwork) {

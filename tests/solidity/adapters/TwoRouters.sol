@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
+import {InteroperableAddress} from "@openzeppelin/contracts/utils/draft-InteroperableAddress.sol";
 import {Test} from "forge-std/Test.sol";
 import {Vm} from "forge-std/Vm.sol";
 
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
+import {IProfiles} from "../../../contracts/interfaces/IProfiles.sol";
 import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
 import {BaseAdapter} from "../../../contracts/adapters/BaseAdapter.sol";
 import {Gmp} from "../../../contracts/types/Gmp.sol";
 import {GmpFee, Kind, Message, MessageEncoding, Retry, Route} from "../../../contracts/types/Message.sol";
+import {Profile} from "../../../contracts/types/Profile.sol";
 import {TestedRouter} from "../TestedRouter.sol";
 import {SilentAdapter} from "./doubles/SilentAdapter.sol";
 import {RecordingRecipient} from "./doubles/RecordingRecipient.sol";
@@ -112,6 +115,20 @@ abstract contract TwoRouters is Test {
         parcel = parcels[0];
     }
 
+    /// @dev A message over both GMPs that nobody has paid for yet.
+    function _sendUnfunded() internal returns (Message memory message) {
+        vm.chainId(ALPHA);
+        IProfiles profiles = alphaRouter.profiles();
+        vm.startPrank(dapp);
+        profiles.setProfile(
+            BETA, Profile(network.gmp().toSet().with(OTHER_GMP), 1, 100_000, 7 days, Kind.PLAIN, false, 0)
+        );
+        vm.recordLogs();
+        alphaRouter.sendMessage(InteroperableAddress.formatEvmV1(BETA, address(recipient)), "hello", new bytes[](0));
+        vm.stopPrank();
+        return _lastOf(vm.getRecordedLogs(), IMessageSender.MessageUnfunded.selector);
+    }
+
     function _retry(Message memory message) internal returns (Parcel memory) {
         vm.chainId(ALPHA);
         GmpFee[] memory gmps = _way(message.payload.length, message.gasLimit);
@@ -213,9 +230,13 @@ abstract contract TwoRouters is Test {
     }
 
     /// @dev The message of the last `MessageRouted` among the logs.
-    function _routed(Vm.Log[] memory logs) private view returns (Message memory message) {
+    function _routed(Vm.Log[] memory logs) internal view returns (Message memory message) {
+        return _lastOf(logs, IMessageSender.MessageRouted.selector);
+    }
+
+    function _lastOf(Vm.Log[] memory logs, bytes32 selector) private view returns (Message memory message) {
         for (uint256 index; index < logs.length; ++index) {
-            if (logs[index].topics[0] != IMessageSender.MessageRouted.selector) continue;
+            if (logs[index].topics[0] != selector) continue;
             (,, bytes memory envelope) = abi.decode(logs[index].data, (bool, uint16, bytes));
             (, message) = this.decodeEnvelope(envelope);
         }
