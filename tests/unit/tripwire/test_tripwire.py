@@ -61,6 +61,7 @@ class FoundIndex:
 
     chains_of_world: dict[int, SimulatedChain]
     missed: set[bytes] = field(default_factory=set)
+    imagined: list[tuple[bytes, Gmp]] = field(default_factory=list)  # receipts in block 1 that no chain shows
 
     def _events(self, chain_id: int) -> Iterator[tuple[Log, Any]]:
         chain = self.chains_of_world[chain_id]
@@ -84,6 +85,8 @@ class FoundIndex:
                 kind = self._kind(event)
                 known: dict[str, Any] = {"kind": kind, "message_id": event.message_id, "source_chain": ALPHA}
                 found += [empty(DivergenceRecord, **known)] if kind else []
+        for message_id, _ in self.imagined:
+            found.append(empty(DivergenceRecord, kind=WITHOUT_CREATION, message_id=message_id, source_chain=ALPHA))
         return found
 
     def _kind(self, event: MessageReceived) -> str | None:
@@ -101,17 +104,22 @@ class FoundIndex:
         return found
 
     def receipts(self, message_id: bytes) -> list[ReceiptRecord]:
+        read = [
+            (event.gmp, log.block_number, log.transaction_hash)
+            for log, event in self._events(BETA)
+            if isinstance(event, MessageReceived) and event.message_id == message_id
+        ]
+        read += [(int(gmp), 1, b"") for imagined, gmp in self.imagined if imagined == message_id]
         return [
             empty(
                 ReceiptRecord,
                 message_id=message_id,
-                gmp=event.gmp,
+                gmp=gmp,
                 received_chain=BETA,
-                received_block=log.block_number,
-                received_transaction=log.transaction_hash,
+                received_block=block,
+                received_transaction=transaction,
             )
-            for log, event in self._events(BETA)
-            if isinstance(event, MessageReceived) and event.message_id == message_id
+            for gmp, block, transaction in read
         ]
 
     def events(self, message_id: bytes) -> list[EventRecord]:
@@ -267,6 +275,15 @@ def test_a_creation_that_the_index_missed_pauses_nobody() -> None:
             message = world.sent(retriable=retriable)
             world.index.missed.add(message.id)
             world.bring(Gmp.AXELAR, message)
+        await world.pass_blocks()
+
+    world = play(history)
+    assert (world.paused, world.kinds) == (set(), [])
+
+
+def test_receipt_that_the_endpoints_do_not_show_accuses_nobody() -> None:
+    async def history(world: World) -> None:
+        world.index.imagined.append((world.forged().id, Gmp.WORMHOLE))
         await world.pass_blocks()
 
     world = play(history)
