@@ -21,7 +21,7 @@ from bridge.devnet import ChainState, DevnetError, PortTakenError
 from bridge.devnet.anvil import start, stop
 from bridge.gmps.hyperlane.adapter import HyperlaneContracts
 from tests.anvil.devnets import silent
-from tests.anvil.rpc import free_ports, mine, rpc
+from tests.anvil.rpc import free_ports, rpc
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.long
@@ -101,13 +101,6 @@ def test_chain_leaves_no_states_behind(tmp_path: Path, monkeypatch: pytest.Monke
 
 def height(url: str) -> int:
     return int(rpc(url, "eth_blockNumber"), 16)
-
-
-def test_finality_is_two_blocks_behind(home: Path) -> None:
-    (first_port, _) = free_ports(2)
-    url = up(home, first_port, block_time=0).chains[0].url
-    mine(url, 5)
-    assert int(rpc(url, "eth_getBlockByNumber", "finalized", False)["number"], 16) == height(url) - 2
 
 
 @pytest.mark.parametrize("taken", [0, 1], ids=["first", "second"])

@@ -263,11 +263,3 @@ async def test_fees_outlast_a_rising_base_fee_and_always_offer_a_tip(serve: Serv
             await chain.fees(100)
     assert (fees.max_fee, fees.priority_fee) == (201, 1)
     assert (limited.max_fee, limited.priority_fee) == (150, 1)
-
-
-async def test_closed_chain_opens_no_connection(serve: Serve) -> None:
-    server = await serve(balance)
-    chain = await EvmChain.connect(ALPHA, [server.url])
-    await chain.close()
-    with pytest.raises(RuntimeError, match="after its connection was closed"):
-        await chain.balance(ADDRESS)

@@ -219,13 +219,6 @@ def test_own_dispatch_is_recognised_and_pinned_to_its_log(gmp: Gmp) -> None:
 
 
 @every_gmp
-def test_all_that_the_core_watches_may_be_given_at_once(gmp: Gmp) -> None:
-    envelope = own_message().encode()
-    logs = [log for kind in GMPS for log in LOGS[kind](Sent(envelope=envelope))]
-    assert [found.gmp for found in adapter(gmp).dispatches(ALPHA, logs)] == [gmp]
-
-
-@every_gmp
 def test_watch_covers_emitters_and_topics(gmp: Gmp) -> None:
     watch = adapter(gmp).watch(ALPHA)
     logs = LOGS[gmp](Sent(envelope=own_message().encode()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -14,8 +13,6 @@ from aiohttp.test_utils import TestServer
 from bridge.gmps.attestation import JsonDocuments
 from bridge.protocol.ports import UnansweredError
 from tests.waiting import PATIENCE
-
-PROXIES = ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY")
 
 
 class Service:
@@ -43,30 +40,6 @@ async def served() -> AsyncIterator[tuple[Service, str]]:
     application.router.add_get("/{path:.*}", service.answer)
     async with TestServer(application) as server:
         yield service, str(server.make_url("")).rstrip("/")
-
-
-async def test_documents_of_one_service_come_over_one_connection(served: tuple[Service, str]) -> None:
-    service, url = served
-    async with JsonDocuments(timeout=PATIENCE) as documents:
-        for _ in range(3):
-            assert await documents.json(f"{url}/there") == {"is": "there"}
-    assert len(service.connections) == 1
-
-
-async def test_no_request_takes_a_thread_but_one_through_a_proxy(
-    served: tuple[Service, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in PROXIES:
-        monkeypatch.delenv(name, raising=False)
-    threads = Counted(max_workers=1)
-    asyncio.get_running_loop().set_default_executor(threads)
-    async with JsonDocuments(timeout=PATIENCE) as documents:
-        assert await documents.json(f"{served[1]}/there") == {"is": "there"}
-    assert threads.asked == 0
-    monkeypatch.setenv("http_proxy", served[1])
-    async with JsonDocuments(timeout=PATIENCE) as documents:
-        assert await documents.json("http://validator.example/there") == {"is": "there"}
-    assert threads.asked > 0
 
 
 class Counted(ThreadPoolExecutor):

@@ -154,14 +154,6 @@ def test_excluded_gmp_is_explained() -> None:
     assert "Axelar accepted it, and the relayer's settings leave its delivery to others (`gmps`" in found.reason
 
 
-def test_gmps_with_one_reason_are_named_together() -> None:
-    found = explained(index=seen_by_index(Status.UNKNOWN))
-    assert found.reason == (
-        "the index is too far behind to tell more; 0 of 2 GMPs have delivered; Hyperlane and Axelar accepted it, and no "
-        "relayer has seen that: is the relayer running?"
-    )
-
-
 def test_the_router_overrules_an_index_that_is_behind() -> None:
     found = explained(
         receipts=frozenset({Gmp.HYPERLANE, Gmp.AXELAR}), executed=True, index=seen_by_index(Status.STALLED)

@@ -6,8 +6,8 @@ from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.times import iso
 from bridge.queries.messages import delivery_value
-from bridge.records.outbox import Dead, Delivered, ObservedDelivery, TryAgain
-from tests.builders import BETA, block, message, observed_range, word
+from bridge.records.outbox import TryAgain
+from tests.builders import BETA, message, observed_range
 from tests.support.stores import memory_store
 from tests.unit.web.explorer import deployment
 
@@ -26,19 +26,3 @@ def test_delivery_is_shown_with_tries_error_and_times() -> None:
     shown = delivery_value(failed, network)
     assert (shown["state"], shown["failedTries"], shown["lastError"]) == ("PENDING", 1, "no answer")
     assert (shown["availableAt"], shown["claimedAt"], shown["claimedBy"]) == (iso(LATER), None, None)
-
-
-def test_delivery_states_have_one_word_each() -> None:
-    outbox, network = (store := memory_store()).outbox, deployment()
-    store.observations.record(observed_range(message(1), message(2), now=100))
-    seen, shown = set[str](), delivery_value(outbox.listed()[0], network)
-    assert {"claimedAt", "claimedBy", "deliveredAt"} <= shown.keys()
-    assert not {"lockedAt", "lockedBy", "publishedAt"} & shown.keys()
-    seen.add(shown["state"])
-    delivered, dead = outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=2, now=NOW, lease=30.0)
-    seen.add(delivery_value(delivered, network)["state"])
-    failure = Failure(at=NOW, kind=FailureKind.TERMINAL, code="TerminalError", message="never")
-    there = ObservedDelivery(block(7, "beta"), word("tx"))
-    outbox.finish([Delivered(delivered.current_claim, there), Dead(dead.current_claim, failure)], NOW)
-    seen |= {delivery_value(entry, network)["state"] for entry in outbox.listed()}
-    assert seen == {"PENDING", "CLAIMED", "DELIVERED", "DEAD"}

@@ -51,11 +51,6 @@ def test_index_ranks_among_equals() -> None:
     assert order(usable={H, A, W}, tried={W}, failing={A}, ranking=(A, W, H)) == [H, W, A]
 
 
-def test_no_gmp_is_left_when_all_delivered_or_unusable() -> None:
-    assert order(usable={H}, received={H}) == []
-    assert order(usable=set()) == []
-
-
 @given(usable=sets, received=sets, tried=sets, failing=sets)
 def test_usable_gmps_come_once_and_healthy_first(
     usable: frozenset[Gmp], received: frozenset[Gmp], tried: frozenset[Gmp], failing: frozenset[Gmp]

@@ -14,7 +14,6 @@ from bridge.records.outbox import (
     OutboxEntry,
     OutboxState,
     Outcome,
-    Postponed,
     TryAgain,
     delivery_of,
 )
@@ -86,15 +85,6 @@ def test_failed_try_waits_with_its_error(store: Store) -> None:
     assert after.available_at == NOW + 5
     assert entry.event_id not in {one.event_id for one in claim(store, limit=9, now=NOW + 4.9)}
     assert [one.event_id for one in claim(store, limit=9, now=NOW + 5)] == [entry.event_id]
-
-
-def test_deferred_entry_keeps_its_tries(store: Store) -> None:
-    (entry,) = claim(store)
-    assert store.outbox.finish([Postponed(entry.current_claim, "no attestation yet", NOW + 7)], NOW) == set()
-    after = current(store, entry)
-    assert (after.state, after.failed_tries, after.last_error) == (OutboxState.PENDING, 0, "no attestation yet")
-    assert (after.available_at, after.claimed_by) == (NOW + 7, None)
-    assert store.outbox.failures(entry.event_id) == []
 
 
 def test_a_dead_entry_is_kept_and_never_claimed_again(store: Store) -> None:
