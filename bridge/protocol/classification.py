@@ -1,4 +1,4 @@
-"""Every failure, once: its code, what is done about it, and whether another try is made.
+"""The table of failures: code, disposition, and whether the delivery is tried again.
 
 The codes and dispositions are those of OIP's fault tolerance page. Relayer, stores, commands, API and the reference page all use
 this table. A failure that is in no row is UNKNOWN: it is retried, counted, and raises an alert.
@@ -44,7 +44,7 @@ class ErrorCode(StrEnum):
 
 
 class Disposition(StrEnum):
-    """What is done about a failure: the document's five words, and what it calls "silently ignored"."""
+    """What the relayer does about a failure: the document's five dispositions, and IGNORE."""
 
     REJECT = "REJECT"  # the message is refused, and not tried again
     RETRY = "RETRY"  # tried again, as often as the policy of its kind allows
@@ -258,7 +258,7 @@ UNKNOWN: Final = FailureClass(
     disposition=_RETRY,
     handling="counted by its type in `waybill_delivery_failures_total`, logged with its trace, and alerted on",
 )
-"""What no row knows."""
+"""The class of a failure that is in no row."""
 
 _BY_ERROR: Final[Mapping[type, FailureClass]] = MappingProxyType({kind: row for row in FAILURES for kind in row.errors})
 _BY_CODE: Final[Mapping[str, FailureClass]] = MappingProxyType({code: row for row in FAILURES for code in row.recorded})
@@ -268,7 +268,7 @@ _BY_REVERT: Final[Mapping[str, FailureClass]] = MappingProxyType(
 
 
 def classify(error: BaseException) -> FailureClass:
-    """The class of a failure. Of a refusal that carries another one, that of the innermost that has a code."""
+    """Returns the class of a failure. For nested reverts, it is the class of the innermost one that has a code."""
     if isinstance(error, CallRevertedError):
         known = classify_revert(error.data)
         if known is not None:
@@ -277,20 +277,20 @@ def classify(error: BaseException) -> FailureClass:
 
 
 def classify_revert(data: bytes) -> FailureClass | None:
-    """The class of what a contract refused with, if it has a code; refusals nest, and the innermost is the cause."""
+    """Returns the class of a revert, or None if none has a code. Reverts nest, and the innermost one is the cause."""
     revert = decode_revert(data)
     found = [_BY_REVERT[one.name] for one in _nested(revert) if one.name in _BY_REVERT] if revert else []
     return found[-1] if found else None
 
 
 def code_of(error: BaseException) -> str:
-    """The code that an entry's history records for an error: its class's, or the name of the error's type."""
+    """Returns the code that an entry's history records for an error: that of its class, or the name of its type."""
     codes = classify(error).codes
     return codes[0] if codes and classify(error) is not UNKNOWN else type(error).__name__
 
 
 def class_of(code: str) -> FailureClass:
-    """The class of a failure that was recorded with that code."""
+    """Returns the class of a failure that was recorded with a code."""
     return _BY_CODE.get(code, UNKNOWN)
 
 

@@ -1,4 +1,4 @@
-"""How one try of a delivery can fail, beyond what a chain or a GMP's service says."""
+"""Errors of a delivery's try that neither a chain nor a GMP's service reports."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bridge.protocol.ports import Receipt, TransientError, UnansweredError
 
 
 class DeliveryTimeoutError(TransientError):
-    """A phase took too long. The next try joins a transaction that is under way, and sends no second one."""
+    """A phase timed out. The next try joins a pending transaction instead of sending a second one."""
 
     def __init__(self, phase: str, seconds: float) -> None:
         super().__init__(f"phase {phase} did not end within {seconds:g} s")

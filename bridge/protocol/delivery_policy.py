@@ -1,4 +1,4 @@
-"""How often and how long a delivery is tried: the table by kind of message, and the decision.
+"""The retry policy of each kind of message, and the decision whether a delivery is tried again.
 
 The rows are those of the OIP fault tolerance document, where they are the retry policy, and tries after the first are retries.
 Its formula puts jitter before the cap, so that at the cap all senders wait equally long; here the wait is scaled so that the
@@ -27,7 +27,7 @@ _LONGEST_ATTESTATION_PAUSE = 600.0  # seconds
 
 
 class GiveUpReason(StrEnum):
-    """Why nothing more is tried."""
+    """Why a delivery is not tried again."""
 
     MAX_RETRIES_EXCEEDED = "MAX_RETRIES_EXCEEDED"
     PERMANENT_FAILURE = "PERMANENT_FAILURE"  # the error says that no further try could succeed
@@ -78,12 +78,12 @@ class DeliveryPolicy:
 
     @property
     def max_tries(self) -> int | None:
-        """How many tries there are, the first one included."""
+        """Returns the number of tries, including the first; None is unlimited."""
         return None if self.max_retries is None else self.max_retries + 1
 
     @property
     def retry_window(self) -> float | None:
-        """The longest that all waits together can take, in seconds: the document's retry window. None if there is no end."""
+        """Returns the longest sum of all waits in seconds, which the document calls the retry window; None is unlimited."""
         return None if self.max_retries is None else self.max_retries * self.cap
 
 
@@ -110,7 +110,7 @@ DEFAULT_POLICIES: Final[Mapping[Kind, DeliveryPolicy]] = MappingProxyType(
 
 
 class PolicyOverride(BaseModel):
-    """What to change in one row of the policy table; times in seconds."""
+    """Overrides of one row of the policy table; times in seconds."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -141,7 +141,7 @@ def policy_table(overrides: Mapping[Kind, PolicyOverride]) -> Mapping[Kind, Deli
 
 
 def validated(policies: Mapping[Kind, DeliveryPolicy]) -> Mapping[Kind, DeliveryPolicy]:
-    """The table itself, if it holds together.
+    """Returns the table if it is consistent.
 
     Raises:
         PolicyError: a row is missing or contradicts itself or the document.

@@ -1,4 +1,4 @@
-"""What can go wrong with a store, whichever kind it is."""
+"""Errors of a store."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from bridge.protocol.ports import TransientError
 
 
 class StoreError(Exception):
-    """A store that can't be used; the text says what to do."""
+    """The store can't be used; the text says what to do."""
 
 
 class StoreVersionError(StoreError):
-    """A store that another version of Waybill made, and this one can't read."""
+    """Another version of Waybill created the store, and this one can't read it."""
 
 
 class StoreMismatchError(StoreError):
-    """A store that belongs to other chains than those it is used with."""
+    """The store belongs to other chains than the network's."""
 
 
 class StoreBusyError(TransientError):
@@ -22,4 +22,4 @@ class StoreBusyError(TransientError):
 
 
 class CursorMovedError(TransientError):
-    """Somebody else recorded blocks of the chain since the cursor was read."""
+    """Another worker recorded blocks of the chain since the cursor was read."""

@@ -1,4 +1,4 @@
-"""Tries that did not deliver, as an entry's history keeps them, with a snapshot of where all deliveries were."""
+"""Failed tries, as an entry's history keeps them, each with a snapshot of the message's deliveries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONFIRMATION: Final = "confirmation"
 
 
 class FailureKind(StrEnum):
-    """How a delivery failed, as far as it matters for trying again."""
+    """How a try failed, as far as it matters for the next one."""
 
     TRANSIENT = "TRANSIENT"
     TERMINAL = "TERMINAL"
@@ -29,13 +29,13 @@ class FailureKind(StrEnum):
 
     @property
     def costs_a_try(self) -> bool:
-        """Whether it uses up one of the delivery's tries: an interruption does, a missing answer and a reorg do not."""
+        """Whether the failure uses up one of the delivery's tries: an interruption does, a missing answer and a reorg do not."""
         return self not in (FailureKind.UNANSWERED, FailureKind.UNDONE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotLine:
-    """Where one delivery was."""
+    """The state of one delivery."""
 
     event_id: str
     state: str
@@ -53,12 +53,12 @@ class SnapshotLine:
 
 
 DeliverySnapshot = tuple[SnapshotLine, ...]
-"""Where each delivery of a message was at one moment."""
+"""The state of each delivery of a message at one moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """One try that did not deliver."""
+    """A failed try."""
 
     at: float  # Unix seconds
     kind: FailureKind
@@ -70,7 +70,7 @@ class Failure:
     )
 
     def __post_init__(self) -> None:
-        """Keeps what strangers' contracts and nodes say from filling the store, and from being obeyed where it is read."""
+        """Truncates and escapes the message, which may hold text of untrusted contracts and nodes."""
         text = visible(self.message)
         if len(text) > _LONGEST_ERROR:
             text = shortened(text, _LONGEST_ERROR - _SAYS_HOW_MUCH)
