@@ -32,6 +32,8 @@ STALL_AFTER = 10  # seconds
 _PATIENCE = 90  # seconds, timeout of each step
 _POLL = 0.5  # seconds
 _PATIENT = ("--max-behind", "3600")  # the demonstration waits for the index itself, so its age does not matter
+_MOST_BEHIND = 10  # seconds that the index may be behind when its results are used
+_UNTIL_FINAL = 4  # seconds in which a block becomes final (two blocks) and the index appends it to the lake
 _MOST_REQUESTS = 10_000
 _INDEX_SETTINGS = {"WAYBILL_INDEX": '{"lake_interval": 1}'}  # seconds; so the tables need one refresh
 
@@ -82,7 +84,6 @@ class Demonstration:
             await self._waking([index, relayer])
             await self._refused([index, relayer])
             await self._repeated([index, relayer])
-            self._say("Spark refreshes the tables until what they add up to agrees with the chains' own logs")
             await finished(await self._report([index, relayer]))
 
     async def _healthy(self, services: Sequence[Service]) -> None:
@@ -92,13 +93,13 @@ class Demonstration:
         self._say(f"{len(sent)} messages over three GMPs, quorums 1, 2 and 3: executed")
         await self._until(services, "of an action are executed", lambda: self._actions.is_over(freeze))
         self._say(f"an atomic action freezes gold on {self._participants}: all prepared, so all committed")
-        await self._until(services, "are indexed", self._index_is_there)
 
     async def _stalling(self, services: Sequence[Service]) -> None:
         gmp = traffic.STALLED_GMP.label
         sent = await self._send(traffic.stalling(self._deployment, STALLING))
         self._stalled = frozenset(item.message.id for item in sent)
         self._say(f"relayer killed (SIGKILL), started again without {gmp}: {len(sent)} messages wait for {gmp}")
+        await self._until(services, "are indexed", self._index_is_current)
         await asyncio.gather(self._retried(services, sent), self._aborted(services))
 
     async def _retried(self, services: Sequence[Service], sent: Sequence[Sent]) -> None:
@@ -106,6 +107,8 @@ class Demonstration:
         self._say(f"the index finds exactly those {len(sent)} stalled, and asks for their retries")
         await self._until(services, "are executed", lambda: self._executed(sent))
         self._say(f"all {len(sent)} retried over another GMP and executed")
+        await self._refresh_tables()
+        self._say("Spark has computed the tables from what is final so far")
 
     async def _aborted(self, services: Sequence[Service]) -> None:
         silent = self._falls_silent
@@ -165,6 +168,9 @@ class Demonstration:
 
     async def _report(self, services: Sequence[Service]) -> Report:
         names = [chain.name for chain in self._deployment.chains]
+        await self._until(services, "are indexed", self._index_is_current)
+        await asyncio.sleep(_UNTIL_FINAL)
+        self._say("Spark refreshes the tables until their totals agree with the chains' own logs")
         deadline = time.monotonic() + _PATIENCE
         while True:
             for service in services:
@@ -178,8 +184,9 @@ class Demonstration:
                 await asyncio.sleep(_POLL)
 
     async def _agreed_report(self, names: Sequence[str]) -> Report:
-        self._waybill("index", "refresh")
-        audit, actions, index = await self._audit(), await self._actions.outcomes(), self._waybill("report", *_PATIENT)
+        await self._refresh_tables()
+        index = await self._waybill("report", *_PATIENT)
+        audit, actions = await self._audit(), await self._actions.outcomes()
         require_agreement(audit, index)
         report = Report(
             chains=names,
@@ -237,21 +244,24 @@ class Demonstration:
         requests = await self._index.requests_after(0, _MOST_REQUESTS)
         return frozenset(request.message_id for request in requests) & self._traffic
 
-    async def _index_is_there(self) -> bool:
-        return self._run("message", "list", *_PATIENT).returncode == 0
+    async def _index_is_current(self) -> bool:
+        return (await self._run("message", "list", "--max-behind", str(_MOST_BEHIND))).returncode == 0
+
+    async def _refresh_tables(self) -> None:
+        await self._waybill("index", "refresh")
 
     async def _audit(self) -> Audit:
         return await audit(self._deployment, self._chains)
 
-    def _waybill(self, *arguments: str) -> Any:
-        process = self._run(*arguments)
+    async def _waybill(self, *arguments: str) -> Any:
+        process = await self._run(*arguments)
         if process.returncode:
             raise ProcessFailedError(f"`waybill {' '.join(arguments)}` failed: {process.stderr.strip()}")
         return json.loads(process.stdout)
 
-    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    async def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "bridge.cli", *arguments, "--json"]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
+        return await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
 
     def _index_service(self) -> Service:
         return self._service("index", "run", "--stall-after", str(STALL_AFTER), environment=_INDEX_SETTINGS)
