@@ -300,3 +300,19 @@ async def test_answer_that_is_none_delays_and_loses_nothing(serve: Serve, name: 
         spoilt = False
         await case.look()
     assert len(case.recorded) == 1
+
+
+async def test_answer_in_gzip_is_read(serve: Serve) -> None:
+    case = Case()
+
+    def compressed(_method: str, _params: list[Any], honest: Any) -> Answer:
+        response = web.json_response({"jsonrpc": "2.0", "id": 0, **honest})
+        response.enable_compression(web.ContentCoding.gzip)
+        return response
+
+    case.changed = compressed
+    async with await observed(serve, case, batch=1):
+        case.world.send(ALPHA, BETA)
+        case.chain.mine(9)
+        assert await case.look() == 0
+    assert len(case.recorded) == 1
