@@ -134,7 +134,7 @@ def test_unavailable_dead_letter_topic_halts_publishing(
     with publisher(away) as (made, streams), structlog.testing.capture_logs() as logs:
         publish_all(made, streams)
         waiting = streams.status().waiting
-        assert "in none of 3 tries" in streams.status().halted
+        assert "in none of 3 attempts" in streams.status().halted
         assert pauses == [away.settings.dead_letter_queue.PAUSE] * 2
         assert [one["attempt"] for one in logs if one["event"] == "write to dead-letter topic failed"] == [1, 2, 3]
         (critical,) = [one for one in logs if one["log_level"] == "critical"]
@@ -156,5 +156,5 @@ def test_rejected_record_without_a_dead_letter_topic_halts(broker: Broker, tmp_p
     observe(history, BIG)
     with publisher(history) as (made, streams):
         publish_all(made, streams)
-        assert "switched off" in streams.status().halted
+        assert "is disabled" in streams.status().halted
         assert streams.status().waiting == 3
