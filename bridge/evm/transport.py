@@ -84,11 +84,9 @@ class HttpExchange:
         self._url = url
         self._name = without_secrets(url)
         self._batch = policy.batch
-        self._session = ClientSession(
-            connector=TCPConnector(limit=64, keepalive_timeout=60),
-            timeout=ClientTimeout(total=policy.request_seconds),
-            read_bufsize=_READ_BUFFER,
-        )
+        self._timeout = ClientTimeout(total=policy.request_seconds)
+        self._session: ClientSession | None = None
+        self._is_closed = False
         self._waiting: list[_Pending] = []
         self._exchanges: set[asyncio.Task[None]] = set()
 
@@ -97,11 +95,13 @@ class HttpExchange:
         for exchange in self._exchanges:
             exchange.cancel()
         await asyncio.gather(*self._exchanges, return_exceptions=True)
-        await self._session.close()
+        self._is_closed = True
+        if self._session is not None:
+            await self._session.close()
 
     async def ask(self, method: str, params: Sequence[Any]) -> Any:
         """See `Exchange.ask`."""
-        if self._session.closed:
+        if self._is_closed:
             raise RuntimeError(f"{method} was requested from {self._name} after its connection was closed")
         loop = asyncio.get_running_loop()
         request = _Pending(method, params, loop.create_future())
@@ -161,6 +161,10 @@ class HttpExchange:
 
     async def _fetch(self, body: bytes) -> tuple[int, str | None, bytes]:
         """Returns status, Retry-After header and body of the response to a POST request."""
+        if self._session is None:
+            self._session = ClientSession(
+                connector=TCPConnector(limit=64, keepalive_timeout=60), timeout=self._timeout, read_bufsize=_READ_BUFFER
+            )
         async with self._session.post(self._url, data=body, headers=_HEADERS) as response:
             return response.status, response.headers.get("retry-after"), await response.read()
 
