@@ -12,8 +12,8 @@ from bridge.devnet.actions import FREEZE, UNFREEZE, Change, begin, is_frozen
 from bridge.evm.chain import EvmChain
 from bridge.protocol.deployment import COORDINATOR_EXAMPLE, Deployment
 
-_HASTY: Final = Window(prepare_ttl=300, decision_ttl=60, max_retries=2, max_backoff=2, lock_ttl=368)
-"""Three PREPAREs per participant, then a timeout after 6 s. A late PREPARE stays valid until the chain is back."""
+_HASTY: Final = Window(prepare_ttl=300, decision_ttl=60, max_retries=1, max_backoff=2, lock_ttl=368)
+"""Two PREPAREs per participant, then a timeout. A late PREPARE stays valid until the chain is back."""
 
 _ACTS: Final = {FREEZE: "freeze", UNFREEZE: "unfreeze"}
 

@@ -81,10 +81,9 @@ class Demonstration:
             self._say("relayer and index killed (SIGKILL) and started again")
             index = stack.enter_context(self._index_service())
             relayer = stack.enter_context(self._relayer_service())
-            await self._waking([index, relayer])
-            await self._refused([index, relayer])
-            await self._repeated([index, relayer])
-            await finished(await self._report([index, relayer]))
+            services = [index, relayer]
+            await asyncio.gather(self._waking(services), self._refused(services), self._repeated(services))
+            await finished(await self._report(services))
 
     async def _healthy(self, services: Sequence[Service]) -> None:
         freeze = await self._actions.freeze()
@@ -107,8 +106,6 @@ class Demonstration:
         self._say(f"the index finds exactly those {len(sent)} stalled, and asks for their retries")
         await self._until(services, "are executed", lambda: self._executed(sent))
         self._say(f"all {len(sent)} retried over another GMP and executed")
-        await self._refresh_tables()
-        self._say("Spark has computed the tables from what is final so far")
 
     async def _aborted(self, services: Sequence[Service]) -> None:
         silent = self._falls_silent
@@ -119,9 +116,7 @@ class Demonstration:
                 "of an action that can't be prepared are given up",
                 lambda: self._actions.is_aborting(unfreeze),
             )
-            self._say(
-                f"{silent.name} is down (SIGSTOP): an atomic action to unfreeze gold is aborted after two retries"
-            )
+            self._say(f"{silent.name} is down (SIGSTOP): an atomic action to unfreeze gold is aborted after a retry")
         await self._until(services, "of an action are executed", lambda: self._actions.is_over(unfreeze))
         self._say(f"{silent.name} is back: gold is still frozen on {self._participants}")
 
@@ -184,7 +179,7 @@ class Demonstration:
                 await asyncio.sleep(_POLL)
 
     async def _agreed_report(self, names: Sequence[str]) -> Report:
-        await self._refresh_tables()
+        await self._waybill("index", "refresh")
         index = await self._waybill("report", *_PATIENT)
         audit, actions = await self._audit(), await self._actions.outcomes()
         require_agreement(audit, index)
@@ -246,9 +241,6 @@ class Demonstration:
 
     async def _index_is_current(self) -> bool:
         return (await self._run("message", "list", "--max-behind", str(_MOST_BEHIND))).returncode == 0
-
-    async def _refresh_tables(self) -> None:
-        await self._waybill("index", "refresh")
 
     async def _audit(self) -> Audit:
         return await audit(self._deployment, self._chains)
