@@ -369,7 +369,9 @@ class ActionReader:
         identity = (coordinator, action_id, number)
         record, dispatch, can_settle = await asyncio.gather(
             self._ask(coordinator, "branchOf", action_id, number),
-            self._offer(self._ask(coordinator, "quoteDispatch", action_id, number)),
+            _offer(
+                self._chains[coordinator.chain], COORDINATOR, coordinator.address, "quoteDispatch", action_id, number
+            ),
             self._can_settle(*identity),
         )
         chain, participant, state, retries, sent_at, prepare_id, decision_id, change = record
@@ -395,13 +397,6 @@ class ActionReader:
             return False
         return True
 
-    async def _offer(self, quote: Any) -> Offer:
-        """Returns the quote, or the reason why the contracts would revert."""
-        try:
-            return Offer(fee=int(await quote))
-        except CallRevertedError as error:
-            return Offer(refusal=explain_revert(error.data))
-
     async def _participation(self, action: Action, branch: Branch, patience: float) -> Branch:
         chain = self._chains.get(branch.chain)
         if chain is None:
@@ -413,7 +408,7 @@ class ActionReader:
                     read_view(*place, "participationOf", action.id),
                     read_view(*place, "lockOf", action.subject),
                     read_view(*place, "divergedOn", action.subject),
-                    self._offer(read_view(*place, "quoteReply", action.id)),
+                    _offer(*place, "quoteReply", action.id),
                 )
         except TimeoutError:
             return replace(
@@ -484,3 +479,11 @@ def _text(word: bytes) -> str:
     """Returns a short text stored in 32 bytes, or hex digits if the bytes are not text."""
     text = word.rstrip(b"\0")
     return text.decode("ascii") if text.isascii() and text.decode("ascii").isprintable() else f"0x{word.hex()}"
+
+
+async def _offer(chain: Chain, contract: Contract, address: str, function: str, *arguments: Any) -> Offer:
+    """Returns a quote of one of our contracts, or the reason why it reverts."""
+    try:
+        return Offer(fee=int(await read_view(chain, contract, address, function, *arguments)))
+    except CallRevertedError as error:
+        return Offer(refusal=explain_revert(error.data))

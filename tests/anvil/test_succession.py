@@ -143,7 +143,7 @@ async def test_adapters_are_replaced_while_a_relayer_works(
         await shows(waybill, [(1, 0), (1, 0)])
         early = await waybill(*words)
         assert early.code == 1
-        assert "under way: 1 over axelar on alpha, 1 over axelar on beta" in early.err
+        assert "in progress: 1 over axelar on alpha, 1 over axelar on beta" in early.err
         accepted = await waybill(*words, "--abandon-open", "--dry-run")
         assert "axelar adapter replaced" in accepted.out, accepted.err
     async with blocks(devnet), relaying(devnet, tmp_path, **PATIENT):
