@@ -276,9 +276,9 @@ async def test_a_chain_that_is_down_delays_its_own_participant_alone(world: Worl
             await until(lambda: has_voted(action_id))
             await world.reader.find(action_id, patience=5)
             shown = (await asyncio.to_thread(world.waybill, "action", "show", f"0x{action_id.hex()}", "--json")).value
-            assert [part["problem"] for part in shown["participants"]] == [None, "gamma does not answer within 2 s"]
+            assert [part["problem"] for part in shown["participants"]] == [None, "gamma did not answer within 2 s"]
             advanced = await asyncio.to_thread(world.waybill, "action", "reconcile", f"0x{action_id.hex()}")
-            assert "participant 1 was not read, so what it could do is unknown: gamma does not answer" in advanced.err
+            assert "participant 1 was not read, so what it could do is unknown: gamma did not answer" in advanced.err
             prepare_id = (await world.here(action_id)).branches[0].prepare_id
             sent = len(bridge.store.observations.attempts(prepare_id))  # one may have been under way
             await until(lambda: is_aborting(world, action_id))
