@@ -264,7 +264,7 @@ async def _nobody_else_decides(command: object, ids: list[str], message_id: str)
     assert callable(command)
     why = ("--rationale", "because")
     shown = await command("show", message_id)
-    for question in ("permanent?", "systemic?", "would it work?", "governance?", "likely permanent", "systemic:"):
+    for question in ("permanent or transient", "systemic or isolated", "would retry succeed", "governance warranted"):
         assert question in shown
     assert "is no operator on chain" in await command(
         "decide", ids[0], "abandon", *why, "--key", STRANGER_KEY, code=FAILED
