@@ -32,13 +32,13 @@ class ReleaseError(Exception):
     """The release cannot be built; the message gives the reason."""
 
 
-def release_version(root: Path = ROOT, tag: str | None = None) -> str:
+def release_version(tag: str | None) -> str:
     """Returns the common version of all artifacts.
 
     Raises:
         ReleaseError: a package or the tag has a different version.
     """
-    said = {name: str(json.loads((root / name / "package.json").read_text())["version"]) for name in _PACKAGES}
+    said = {name: str(json.loads((ROOT / name / "package.json").read_text())["version"]) for name in _PACKAGES}
     if wrong := {name: version for name, version in said.items() if version != bridge.__version__}:
         listed = ", ".join(f"{name}/package.json says {version}" for name, version in wrong.items())
         raise ReleaseError(
@@ -169,7 +169,7 @@ def main() -> None:
     parser.add_argument("--into", type=Path, help="an empty folder; if not given, build/dist, which is replaced")
     parser.add_argument("--tag", help="of the release; refused unless it is the version's")
     asked = parser.parse_args()
-    version, folder = release_version(tag=asked.tag), ROOT / "build" / "dist"
+    version, folder = release_version(asked.tag), ROOT / "build" / "dist"
     if asked.into is None:
         shutil.rmtree(folder, ignore_errors=True)
     else:

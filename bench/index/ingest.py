@@ -155,14 +155,13 @@ def cryo_is_there() -> bool:
     return subprocess.run([*command, "--python", sys.executable], check=False).returncode == 0
 
 
-def run_cryo(url: str, blocks: int, out: Path, *, range_: int = 50, rate: int | None = None) -> bool:
+def run_cryo(url: str, blocks: int, out: Path, *, rate: int | None = None) -> bool:
     """Reads logs with cryo into a folder.
 
     Args:
         url: URL of the endpoint.
         blocks: Number of blocks from the first.
         out: Output folder.
-        range_: Blocks per request.
         rate: Requests per second; None for no limit.
 
     Returns:
@@ -170,7 +169,7 @@ def run_cryo(url: str, blocks: int, out: Path, *, range_: int = 50, rate: int | 
     """
     program = (
         f"import cryo; cryo.freeze('logs', blocks=['0:{blocks}'], rpc='{url}', output_dir='{out}', "
-        f"inner_request_size={range_}, chunk_size={20 * range_}, max_concurrent_requests=8, requests_per_second={rate}, "
+        f"inner_request_size=50, chunk_size=1000, max_concurrent_requests=8, requests_per_second={rate}, "
         "no_report=True, verbose=False)"
     )
     environment = os.environ | {"PYTHONPATH": str(_CRYO.resolve())}

@@ -122,8 +122,8 @@ class Broker:
         for future in (admin.delete_topics(left) if left else {}).values():
             future.result(PATIENCE)
 
-    def records(self, *topics: str, isolation: str = "read_committed") -> list[Record]:
-        """All that a consumer reads of some topics, in the order of each partition; of topics that are there."""
+    def records(self, *topics: str) -> list[Record]:
+        """The committed records of those topics that exist, in the order of each partition."""
         known = self.admin.list_topics(timeout=PATIENCE).topics
         places = [
             TopicPartition(one, number, OFFSET_BEGINNING)
@@ -133,7 +133,7 @@ class Broker:
         ]
         reading = {
             "group.id": "tests",
-            "isolation.level": isolation,
+            "isolation.level": "read_committed",
             "enable.partition.eof": True,
             "enable.auto.commit": False,
             "fetch.wait.max.ms": 50,

@@ -20,6 +20,7 @@ from bridge.relayer.retries import Retried
 from tests.support.actions import WINDOW, action, branch, participation
 from tests.support.stores import memory_store
 from tests.unit.web.explorer import deployment
+from tests.waiting import PATIENCE
 
 LATE = 1_700_000_061.0  # a second after the first try was over
 SENT = branch(0, 2, BranchState.NONE)
@@ -157,7 +158,7 @@ async def test_a_participant_whose_chain_is_down_holds_up_no_other() -> None:
 
 async def is_sent_again(followed: Actions, sent_again: list[bytes]) -> None:
     running = asyncio.create_task(followed.run())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         while not sent_again:
             await asyncio.sleep(0)
     running.cancel()

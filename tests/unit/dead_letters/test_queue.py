@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import multiprocessing
+import signal
+from contextlib import closing
 from datetime import datetime
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -21,15 +25,17 @@ from bridge.protocol.lanes import Lane, LaneChange, LaneState
 from bridge.protocol.message import Kind
 from bridge.records.dead_letters import Decision, LetterStatus, RecordKind
 from bridge.records.outbox import Delivered, ObservedDelivery, OutboxState, TryAgain, snapshot_of
-from bridge.store import Store
+from bridge.store import Store, open_dead_letters
 from bridge.store.dead_letters import DeadLetterLog
 from tests.builders import ALPHA, BETA, block, message, word
 from tests.cases import for_each_case
+from tests.support.dying import counted_until
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.power import Power, PowerCut, Powered, powered_store
 from tests.support.stores import memory_dead_letters, memory_store
 from tests.unit.dead_letters.world import DAY, SEALER, DeadLetterService, FailingLog, happened
 from tests.virtual_time import crash, in_virtual_time, running, until
+from tests.waiting import PATIENCE
 
 
 async def test_a_letter_holds_the_message_verbatim_and_every_failure() -> None:
@@ -323,6 +329,33 @@ async def _mark_dead_with_power(store: Store, dead_letters: DeadLetterLog, power
     except PowerCut:
         pass
     return event.event_id
+
+
+@pytest.mark.parametrize("dies_at", range(4))
+def test_sigkill_while_marking_dead_leaves_one_letter(tmp_path: Path, dies_at: int) -> None:
+    """SIGKILL ends a real process before or after it writes the letter, or before or after it ends the delivery."""
+    processes = multiprocessing.get_context("forkserver")
+    processes.set_forkserver_preload([__name__])  # imported once for all lives
+    store_url, log_url = f"sqlite:///{tmp_path}/bridge.db", f"sqlite:///{tmp_path}/letters.db"
+    for life, exit_code in ((dies_at, -signal.SIGKILL), (None, 0)):
+        process = processes.Process(target=_mark_dead_in_a_process, args=(store_url, log_url, life))
+        process.start()
+        process.join(PATIENCE)
+        assert process.exitcode == exit_code
+    with closing(Store(store_url)) as store, closing(open_dead_letters(log_url)) as log:
+        assert [record.kind for record in log.records()] == [RecordKind.ENTERED]
+        (entry,) = store.outbox.listed()
+        assert entry.state is OutboxState.DEAD
+        assert verify(log, trusted=frozenset({SEALER.address}), marked_dead=[entry.event_id]).violations == ()
+
+
+def _mark_dead_in_a_process(store_url: str, log_url: str, dies_at: int | None) -> None:
+    with closing(Store(store_url)) as store, closing(open_dead_letters(log_url)) as log:
+        if dies_at is not None:
+            counted = counted_until(dies_at)
+            for owner, name in ((log, "append"), (store.outbox, "finish")):
+                setattr(owner, name, counted(getattr(owner, name)))
+        asyncio.run(_mark_dead_with_power(store, log, Power(), life=1 if dies_at is not None else 2))
 
 
 @in_virtual_time

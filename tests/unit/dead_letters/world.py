@@ -95,13 +95,10 @@ class DeadLetterService:
         await self.mark_dead(entry, error=error, code=code)
         return entry.event_id
 
-    async def mark_dead(
-        self, entry: OutboxEntry, *, error: str = "no proof", code: str = "TransientError", acknowledge: bool = True
-    ) -> Outcome:
+    async def mark_dead(self, entry: OutboxEntry, *, error: str = "no proof", code: str = "TransientError") -> Outcome:
         failure = Failure(at=self.clock.now(), kind=FailureKind.TRANSIENT, code=code, message=error)
         outcome = await self.dead_letter_queue.mark_dead(entry, entry.current_claim, failure, "MAX_RETRIES_EXCEEDED")
-        if acknowledge:
-            self.store.outbox.finish([outcome], self.clock.now())
+        self.store.outbox.finish([outcome], self.clock.now())
         return outcome
 
 

@@ -25,7 +25,7 @@ from bridge.store import Store, WorkingLock
 from tests.asking_index import asking_index
 from tests.builders import ALPHA, BETA, message, observed_range, retry_request
 from tests.unit.dead_letters.test_review import RoutingChain, deployed
-from tests.waiting import PATIENCE
+from tests.waiting import eventually_true
 
 KEY = "0x" + "11" * 32
 SENDER = "0x" + "0a" * 20
@@ -119,14 +119,12 @@ async def test_relayer_follows_state_changes_and_signs_progress(service: Relayer
     service.store.observations.record(observed_range(change))
     work = asyncio.create_task(service.run())
     try:
-        async with asyncio.timeout(PATIENCE):
-            while not (beats := service.store.finality_records.heartbeats()):
-                assert not work.done()
-                await asyncio.sleep(0.05)
+        await eventually_true(lambda: work.done() or service.store.finality_records.heartbeats(), "a heartbeat")
     finally:
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
     assert service.store.jobs.newest(SyncJob, change.id) is not None
+    beats = service.store.finality_records.heartbeats()
     assert [(one.lane, one.progress.primary_final, one.progress.applied) for one in beats] == [(LANE, 1, 0)]
 
 
@@ -158,14 +156,11 @@ async def test_a_running_relayer_does_all_of_its_work_at_once(service: RelayerSe
         "follow actions",
     }  # fmt: skip
     running = asyncio.create_task(service.run())
-    for _ in range(3_000):
-        await asyncio.sleep(0.02)
-        if wanted <= under_way():
-            break
-    missing = wanted - under_way()
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
-    assert missing == set()
+    try:
+        await eventually_true(lambda: wanted <= under_way(), lambda: f"missing: {wanted - under_way()}")
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_requests_of_the_index_become_jobs_of_the_relayer(service: RelayerService, tmp_path: Path) -> None:

@@ -121,13 +121,11 @@ class World:
         """A client of an explorer of this world; see `sources`."""
         return Client(create_app(self.sources(**sources), settings or patient()))
 
-    def sources(
-        self, *, network: str = "devnet", has_stores: bool = True, has_index: bool = True, **given: Any
-    ) -> Sources:
+    def sources(self, *, network: str = "devnet", has_stores: bool = True, **given: Any) -> Sources:
         """What an explorer of this world reads; `given` are further fields of `Sources`."""
         return Sources(
             deployment=deployment(network),
-            index=lambda: self._opened() if has_stores and has_index else None,
+            index=lambda: self._opened() if has_stores else None,
             store=lambda: self.relayer if has_stores else None,
             clock=lambda: self.now,
             **given,
