@@ -26,7 +26,6 @@ class Conflict(IntFlag):
 
 
 COLUMNS: Final[dict[str, str]] = {
-    "facts_from": "facts_by_window",
     "dispatched_bits": " + ".join(
         f"coalesce(max(case when stage in ('routed', 'retried') then gmps & {1 << (gmp - 1)} end), 0)" for gmp in _GMPS
     ),
@@ -85,11 +84,9 @@ CONFLICTS: Final[dict[Conflict, tuple[str, str]]] = {
 FOR_SPARK: Final = {
     "dispatched_bits": "coalesce(bit_or(case when stage in ('routed', 'retried') then gmps end), 0)",
     "received_bits": "coalesce(bit_or(case when stage = 'received' then shiftleft(1, gmp - 1) end), 0)",
-    "refused_bits": "coalesce(bit_or(case when event = 'DispatchFailed' then shiftleft(1, gmp - 1) end), 0)",
     "received_count": "bit_count(received)",
-    "facts_from": "facts_by_struct",
 }
-"""The same for Spark: two aggregates instead of 32, and a message's facts by one aggregate over structs, without a sort of all events."""
+"""The same for Spark, whose `bit_or` and `bit_count` stand for 16 expressions each."""
 
 
 ABOUT_ROUTERS: Final = (
@@ -110,12 +107,10 @@ def query(name: str, **tables: str) -> str:
 
     Args:
         name: of a file in `pipeline/sql`.
-        tables: what stands for the tables that it reads, `text`, the engine's word for a string, and what else depends on the
-            engine: `FOR_SPARK`.
+        tables: the SQL that replaces each placeholder: the tables that the query reads, `text`, the engine's name of the string
+            type, and for Spark `FOR_SPARK`.
     """
-    values = COLUMNS | tables
-    facts = _template(values["facts_from"]).substitute(values)
-    return _template(name).substitute(values, facts=facts.rstrip())
+    return _template(name).substitute(COLUMNS | tables)
 
 
 def paused(kind: str, since: str, until: str = "d.block_time") -> str:

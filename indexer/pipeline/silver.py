@@ -31,11 +31,11 @@ def messages(events: DataFrame) -> DataFrame:
 
 def receipts(events: DataFrame) -> DataFrame:
     """Returns one row per message and GMP, as `schemas.RECEIPTS`."""
-    found = events.sparkSession.sql(query("receipts_by_struct", events="{events}"), events=events)
+    found = events.sparkSession.sql(query("receipts", events="{events}"), events=events)
     return found.to(spark_schema(schemas.RECEIPTS))
 
 
 def attempts(events: DataFrame) -> DataFrame:
     """Returns one row per message and attempt, as `schemas.ATTEMPTS`."""
-    found = events.sparkSession.sql(query("attempts", events="{events}", **FOR_SPARK), events=events)
+    found = events.sparkSession.sql(query("attempts", events="{events}"), events=events)
     return found.to(spark_schema(schemas.ATTEMPTS))

@@ -14,6 +14,6 @@ select
   max(case when d.event <> 'DispatchFailed' then d.block_time end) as block_time,
   max(case when d.event <> 'DispatchFailed' then d.transaction_hash end) as transaction_hash,
   max(case when d.event <> 'DispatchFailed' then d.gmps end) as dispatched,
-  $refused_bits as refused
+  coalesce(bit_or(case when d.event = 'DispatchFailed' then shiftleft(1, d.gmp - 1) end), 0) as refused
 from dispatches d
 group by d.message_id, d.number
