@@ -1,10 +1,9 @@
 """Soak test: runs a real index for a long time beside two busy chains, and checks that its memory does not grow.
 
-A separate process runs the index with Spark. Messages of all outcomes, requested retries and reorgs of up to `_DEEPEST`
-blocks
-continue until the time is up; then the index must have exactly the chains' logs. Writes `build/bench/index-soak.json`;
-the exit
-status is 0 only if all checks pass. Memory is resident memory, on Linux and macOS.
+A separate process runs the index with Spark. Messages of all outcomes, requested retries and reorgs of up to
+`_DEEPEST` blocks continue until the time is up; then the index must have exactly the chains' logs. Writes
+`build/bench/index-soak.json`; the exit status is 0 only if all checks pass. Memory is resident memory, on Linux and
+macOS.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from tests.anvil.rpc import free_ports, mine, rpc
 from tests.anvil.traffic import World
 
 BURST: Final = 600  # messages that wait when the relayer starts
-IN_FLIGHT: Final = 200  # of which it has so many under way at once
+IN_FLIGHT: Final = 200  # deliveries under way at once
 SHARE: Final = 20  # deliveries to a transaction at most, as in the profile high-throughput
 NAIVE: Final = 40
 TRICKLE: Final = 30

@@ -1,10 +1,8 @@
 """Compares the relayer with Hyperlane's: the same kind of messages, on the same devnet, with the same proofs.
 
-Both run as processes with their defaults, read the validators' checkpoints from one server, and reach chains through a
-counting
-proxy. Chains mine a block per transaction, and one per second. Hyperlane's relayer is the one in its npm package; its
-Rust agent
-is not available from a registry.
+Both run as processes with their defaults, read the validators' checkpoints from one server, and reach chains through
+a counting proxy. Chains mine a block per transaction, and one per second. Hyperlane's relayer is the one in its npm
+package; its Rust agent is not available from a registry.
 """
 
 from __future__ import annotations

@@ -1,14 +1,10 @@
 """Measures the router's gas against its peers', and writes `build/bench/gas.json`.
 
 All are measured alike: a 32-byte payload, GMPs and recipient without effects, no fees, each call in its own
-transaction, and the
-execution gas without the 21,000 base and calldata. `bench/RouterGasHarness.sol` is the harness. `bench/SendFloor.sol`,
-the floor,
-sends the same data as cheaply as possible. `--snapshot` updates the figures that tests/solidity/gas compares with.
-`--peers FOLDER`
-measures peers in the same run, each a Foundry project in a subfolder with its own settings and compiler; otherwise
-figures of an
-earlier run are used.
+transaction, and the execution gas without the 21,000 base and calldata. `bench/RouterGasHarness.sol` is the harness.
+`bench/SendFloor.sol`, the floor, sends the same data as cheaply as possible. `--snapshot` updates the figures that
+tests/solidity/gas compares with. `--peers FOLDER` measures peers in the same run, each a Foundry project in a
+subfolder with its own settings and compiler; otherwise figures of an earlier run are used.
 """
 
 from __future__ import annotations

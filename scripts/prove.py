@@ -4,7 +4,7 @@ A claim is a function `check_X`; its control `control_X` says the same of a twin
 A claim counts as proven only if no path was cut short, a control only if halmos found arguments for which it fails: a proof
 whose control holds too shows nothing. The last line is `<n> passed, <n> failed in <s>s`.
 
-python -m scripts.prove              bounded as in `make test`
+python -m scripts.prove              bounded as in `make test-all`
 python -m scripts.prove --deep       more arguments in every list and payload, and the contracts that take minutes
 python -m scripts.prove Receiving    only contracts whose name contains this
 """
@@ -28,9 +28,9 @@ SOURCES = ROOT / "tests" / "solidity" / "symbolic"
 WORK = ROOT / "build" / "proofs"
 CONTRACT = re.compile(r"^contract (\w+Proofs) is", re.MULTILINE)
 DEEP_CONTRACT = re.compile(r"DeepProofs$")
-"""Too slow for `make test`."""
+"""Too slow for `make test-all`."""
 AT_ONCE = 2
-"""halmos uses one core; so many of them run at a time."""
+"""Number of halmos processes, each of which uses one core."""
 
 BOUNDS = ("--loop", "20", "--solver-timeout-branching", "2s", "--solver-timeout-assertion", "120s", "--early-exit")
 QUICK = ("--default-array-lengths", "1", "--default-bytes-lengths", "0,32,65")

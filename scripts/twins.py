@@ -1,10 +1,10 @@
 """Proves that each test of an attack fails on a vulnerable twin: the contract without the check that stops the attack.
 
 tests/solidity/twins/twins.toml defines for each twin the change in contracts/, the test that must then fail, and its
-failure. Only
-the changed contract is compiled, usually the router. The tests use its artifact instead of the real one
-(tests/solidity/TestedRouter.sol, tests/solidity/atomic/TestedAtomic.sol). The last line is `<n> passed, <n> failed in
-<s>s`.
+failure. Only the changed contract is compiled, usually the router. The tests use its artifact instead of the real one
+(tests/solidity/TestedRouter.sol, tests/solidity/atomic/TestedAtomic.sol).
+
+The last line is `<n> passed, <n> failed in <s>s`.
 
 python -m scripts.twins          every twin
 python -m scripts.twins forged   twins whose name contains one of the arguments

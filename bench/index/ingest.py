@@ -28,7 +28,7 @@ from indexer.pipeline.bronze import Lake
 from indexer.sources.chain import ChainConfig
 
 ROUNDS: Final = 3
-_NAIVE_SHARE: Final = 20  # the plain source reads one block in so many: it would take minutes for all
+_NAIVE_SHARE: Final = 20  # the plain source reads a twentieth of the blocks: all would take minutes
 _PONDER_SHARE: Final = 20  # the same for Ponder, which runs once
 _CRYO: Final = Path("build/tools/cryo")
 _CRYO_PINNED: Final = "cryo==0.3.2"
@@ -38,8 +38,7 @@ def ingest(spark: SparkSession, folder: Path, logs: int) -> dict[str, Any]:
     """Returns logs per second, the median of three rounds, after checking that all read the same logs.
 
     The index's first round also starts Spark's Python processes, and is reported separately. Its CPU time, over all
-    processes but the
-    endpoint's, is independent of other load on the machine. Ponder runs once, at the end.
+    processes but the endpoint's, is independent of other load on the machine. Ponder runs once, at the end.
 
     Args:
         spark: Session of the index.
@@ -155,23 +154,16 @@ def cryo_is_there() -> bool:
     return subprocess.run([*command, "--python", sys.executable], check=False).returncode == 0
 
 
-def run_cryo(url: str, blocks: int, out: Path, *, rate: int | None = None) -> bool:
-    """Reads logs with cryo into a folder.
+def run_cryo(url: str, blocks: int, out: Path) -> None:
+    """Reads the logs of the first `blocks` blocks with cryo into a folder.
 
-    Args:
-        url: URL of the endpoint.
-        blocks: Number of blocks from the first.
-        out: Output folder.
-        rate: Requests per second; None for no limit.
-
-    Returns:
-        Whether cryo completed; it gives up on an endpoint that fails too often.
+    Raises:
+        subprocess.CalledProcessError: cryo failed.
     """
     program = (
         f"import cryo; cryo.freeze('logs', blocks=['0:{blocks}'], rpc='{url}', output_dir='{out}', "
-        f"inner_request_size=50, chunk_size=1000, max_concurrent_requests=8, requests_per_second={rate}, "
+        f"inner_request_size=50, chunk_size=1000, max_concurrent_requests=8, "
         "no_report=True, verbose=False)"
     )
     environment = os.environ | {"PYTHONPATH": str(_CRYO.resolve())}
-    ended = subprocess.run([sys.executable, "-c", program], check=False, env=environment, stdout=subprocess.DEVNULL)
-    return ended.returncode == 0
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment, stdout=subprocess.DEVNULL)

@@ -27,8 +27,7 @@ def request_latency(spark: SparkSession, folder: Path, events: int) -> dict[str,
     """Returns percentiles of the milliseconds from sending a receipt's transaction, mined at once, to the request.
 
     The message has one of two receipts when that block, 61 seconds later by the chain's clock, makes it overdue. The
-    chains are polled
-    at a devnet's rate.
+    chains are polled at a devnet's rate.
     """
     policy = StallPolicy(stall_after=STALL_AFTER, max_lag=1_000_000, requests_per_lane_minute=1_000_000)
     taken = []

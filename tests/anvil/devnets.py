@@ -17,7 +17,7 @@ from tests.anvil.rpc import free_ports, rpc
 
 @contextmanager
 def new_devnet(home: Path, keep_states: int | None = None, block_time: int = 0) -> Iterator[Devnet]:
-    """Two chains. With a block time of 0 they make a block for each transaction, else one in so many seconds."""
+    """Two chains. With a block time of 0 they make a block for each transaction, else one per `block_time` seconds."""
     (first_port,) = free_ports(2)[:1]
     try:
         yield asyncio.run(devnets.up(home=home, block_time=block_time, first_port=first_port, keep_states=keep_states))

@@ -66,7 +66,7 @@ class Process:
 
     async def is_at_work(self) -> None:
         """Waits until it has connected and begun."""
-        await until(lambda: '"relaying"' in self.log or not self.is_running, "the relayer has begun")
+        await until(lambda: '"relaying"' in self.log or not self.is_running, "the relayer runs")
         assert self.is_running, self.log
 
     async def url(self) -> str:

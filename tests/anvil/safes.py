@@ -49,7 +49,7 @@ async def safe_on(chain: EvmChain, number: int = 7) -> str:
 
 
 async def safe_signature(chain: EvmChain, safe: str, digest: bytes, owners: int) -> bytes:
-    """What so many of its owners sign so that the Safe calls it its own signature over 32 bytes."""
+    """The signatures of the first `owners` owners over 32 bytes, as the Safe accepts them for its own."""
     asked = Call(to=safe, data=HANDLER.contract.encode("getMessageHash", digest))
     hashed: bytes = await chain.call(asked)
     signing = sorted(OWNERS[:owners], key=lambda owner: int(owner.address, 16))

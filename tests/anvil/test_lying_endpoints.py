@@ -1,4 +1,4 @@
-"""The real relayer behind endpoints that answer, and say nothing that is so: that costs time, and no try."""
+"""The real relayer behind endpoints whose answers are all wrong: they cost time, and no try."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(4 * PATIENCE)]
 
-SECONDS = 4  # that a fault lasts
+FAULTS = 20  # that each chain's endpoint makes before it answers truly again
 
 
 @asynccontextmanager
@@ -52,7 +52,7 @@ async def behind_proxies(
 async def all_is_delivered(
     devnet: Devnet, chains: Mapping[int, EvmChain], folder: Path, fault: Fault
 ) -> dict[str, str | None]:
-    """Delivers over each GMP, beginning while every answer is spoilt; what was failed with at the cost of a try, by entry."""
+    """Delivers over each GMP while every answer is wrong at first; the last error of each entry that lost a try."""
     traffic = Traffic(devnet, chains)
     async with behind_proxies(devnet, folder) as (bridge, proxies):
         await traffic.send(Gmp.WORMHOLE)
@@ -61,8 +61,7 @@ async def all_is_delivered(
             proxy.always = fault
         for gmp in Gmp:
             await traffic.send(gmp)
-        await asyncio.sleep(SECONDS)
-        assert all(proxy.faults for proxy in proxies)
+        await until(lambda: all(proxy.faults.total() >= FAULTS for proxy in proxies), "each endpoint has lied")
         for proxy in proxies:
             proxy.always = None
         await traffic.all_executed()
@@ -77,7 +76,6 @@ async def test_views_that_are_answered_with_nothing_cost_no_try(
     assert await all_is_delivered(devnet, chains, tmp_path, FaultProxy.calls_blank) == {}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "fault",
     [

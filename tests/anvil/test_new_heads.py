@@ -35,7 +35,8 @@ async def test_announced_block_is_read_before_the_next_poll(
     rare = {"poll_interval": NEVER, "lease": 2 * NEVER, **announced_at(url.replace("http", "ws"))}
     async with relaying(devnet, tmp_path, **rare) as bridge:
         await until(
-            lambda: bridge.store.observations.cursor(devnet.deployment.chains[0].chain_id) is not None, "it has begun"
+            lambda: bridge.store.observations.cursor(devnet.deployment.chains[0].chain_id) is not None,
+            "the relayer has read a block",
         )
         await traffic.send(Gmp.HYPERLANE)
         await until(lambda: _next_block(url) and bridge.store.outbox.listed() != [], "the message is seen")

@@ -102,7 +102,7 @@ async def of_router(chains: dict[int, EvmChain], deployed: ChainDeployment, func
 
 
 async def shows(waybill: Waybill, counts: list[tuple[int, int]]) -> None:
-    """Waits until `waybill status` counts so many deliveries to Axelar's former adapters and to the new ones."""
+    """Waits until `waybill status` counts these deliveries to Axelar's former adapters and to the new ones."""
 
     async def of_axelar() -> list[tuple[int, int]]:
         shown = value_of(await waybill("status", "--json"))["replacements"]

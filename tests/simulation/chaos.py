@@ -100,7 +100,7 @@ async def play(
     storm: float = STORM_SECONDS,
     kind: WorldKind | None = None,
 ) -> History:
-    """Plays the history of a seed to its end; the storm lasts for so many simulated seconds, more or less."""
+    """Plays the history of a seed to its end; the storm lasts about `storm` simulated seconds."""
     dice, shape = random.Random(f"chaos {seed}"), Shape.of(seed, kind)
     storm *= LONGER if shape.acts else 1
     world = World(seed, chains=3 if shape.follows or shape.acts else 2, lies=shape.lies, acts=shape.acts)

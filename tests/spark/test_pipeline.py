@@ -225,7 +225,7 @@ def expect_what_the_logs_say(made: SeededHistory, paid: pa.Table) -> None:
 
 
 def history_with_increments(batch: SparkSession, seed: int, folder: Path, increments: int) -> SeededHistory:
-    """A history in whose course the tables were refreshed so many times."""
+    """A history during which the tables were refreshed `increments` times."""
     left = increments
 
     def refreshed(made: SeededHistory, _: Random) -> None:

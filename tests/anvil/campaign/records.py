@@ -72,7 +72,7 @@ class Conduct:
 
 @dataclass(frozen=True)
 class Terms:
-    """How a message is sent: over which GMPs, of which so many must take it (0: all), and who gets back what is not needed."""
+    """How a message is sent: over which GMPs, how many of them must accept it (0: all), and who gets the refund."""
 
     fewest: int
     gmps: Fees

@@ -96,7 +96,7 @@ def count_of(history: str, nonce: int) -> bytes:
 
 
 class Clock:
-    """The machine's time, moved on by so many seconds: leases of an earlier life have run out in the next one."""
+    """The machine's time plus `ahead` seconds, so that leases of an earlier life have expired in the next."""
 
     def __init__(self, ahead: float) -> None:
         self._ahead = ahead

@@ -88,7 +88,7 @@ class SimulatedChain:
     now: Callable[[], float] = field(default=lambda: 0.0)
     pool: dict[bytes, Transaction] = field(default_factory=dict)
     broadcasts: int = 0
-    settled: int | None = None  # no block falls that so many blocks were ever above; None: any but the first may
+    settled: int | None = None  # blocks above one that no reorg removes; None: all but the first may fall
     unsettled: dict[FinalityTag, int] = field(default_factory=lambda: {"safe": 4, "finalized": 8})  # blocks above each
     _blocks: list[_Mined] = field(default_factory=list)
     _salt: int = 0

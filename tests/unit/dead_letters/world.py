@@ -46,7 +46,7 @@ class StillClock:
 
 
 class FailingLog(DeadLetterLog):
-    """Refuses to be written so many times."""
+    """A log whose first `failures` writes fail."""
 
     def __init__(self, failures: int) -> None:
         super().__init__(IN_MEMORY)

@@ -22,7 +22,7 @@ def balance(_method: str, params: list[Any]) -> Answer:
 
 
 async def balances(server: RpcServer, count: int, **policy: Any) -> tuple[list[int], int]:
-    """What so many accounts hold, all asked for at once; and how many HTTP requests that took."""
+    """The balances of `count` accounts, read at once, and the number of HTTP requests for them."""
     async with await EvmChain.connect(CHAIN, [server.url], **policy) as chain:
         before = server.exchanges
         found = await asyncio.gather(*(chain.balance(account(number)) for number in range(count)))
