@@ -23,7 +23,7 @@ from bridge.protocol.ports import Call, read_view
 from tests.anvil.command import new_home
 from tests.anvil.rpc import rpc
 from tests.anvil.safes import NOBODY, OWNERS, SAFE, create2, safe_on, send
-from tests.anvil.test_deploying import OWNER_KEY, heads, plan, read
+from tests.anvil.test_deploying import OWNER_KEY, plan, read, transactions_sent
 from tests.anvil.traffic import transact
 from tests.unit.cli.command import Command
 
@@ -217,10 +217,10 @@ def test_safe_dry_run_needs_no_key_and_matches_the_deployment(
     (tmp_path / "networks").mkdir()
     (tmp_path / "networks" / "second.json").write_text(plan(devnet).to_json())
     waybill = Command(monkeypatch, capsys)
-    before = heads(devnet)
+    before = transactions_sent(devnet)
     shown = waybill("deploy", "--network", "second", "--dry-run", "--json")
     assert shown.code == 0, shown.err
-    assert heads(devnet) == before
+    assert transactions_sent(devnet) == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["networks"], "nothing is written"
     said = json.loads(shown.out)
     owner = account(OWNER_KEY).address
