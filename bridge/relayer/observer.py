@@ -244,7 +244,7 @@ class Observer:
             return False
         self._again_from = last + 1 if last < cursor.position.number else None
         if self._again_from is None and cursor.deferred_from != self._left_out:
-            self._observations.note_deferred(self._chain.chain_id, self._left_out)
+            self._observations.note_deferred(self._chain.chain_id, self._left_out, cursor.position)
         return self._again_from is not None
 
     def _end_of(self, first: int, last: int) -> int:
@@ -299,7 +299,7 @@ class Observer:
         position: BlockRef | None = None,
         early: _Fetched | None = None,
     ) -> bool:
-        """Reads a range and records it; returns False if the node's answers were inconsistent.
+        """Reads a range and records it; returns False if it must be read again.
 
         The cursor moves to `position`, by default the end of the range. `early` is the block after the cursor
         if it was fetched already. A block without logs needs no comparison: the next poll detects whether it is
@@ -330,11 +330,13 @@ class Observer:
             return False
         self._receipt_logs.clear()
         self._doubted.pop(first, None)
+        is_recorded = True
         try:
             self._record(cursor, position or BlockRef.of(before), findings, left_out)
         except CursorMovedError as error:
             _log.debug("another worker was faster", chain=self._chain.chain_id, reason=str(error))
-        return True
+            is_recorded = position is None  # the other worker has recorded new blocks, not those read again
+        return is_recorded
 
     def _without_crowding(self, findings: Findings) -> tuple[Findings, int | None]:
         """Leaves out new messages of senders that have their share; returns also the lowest block with one."""

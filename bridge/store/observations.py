@@ -187,15 +187,19 @@ class Observations:
                 )
         return Rewound(dropped.total(), orphaned, unconfirmed)
 
-    def note_deferred(self, chain_id: int, block: int | None) -> None:
+    def note_deferred(self, chain_id: int, block: int | None, position: BlockRef) -> None:
         """Records what is still left for later after all blocks with deferred messages were read again.
+
+        Changes nothing if the cursor has moved since, because another worker may have deferred messages above it.
 
         Args:
             chain_id: The chain.
             block: The lowest block with a message that was left out this time; None if there is none.
+            position: The cursor up to which the blocks were read again.
         """
+        unmoved = (cursors.c.chain_id == chain_id) & (cursors.c.hash == position.hash)
         with self._database.transaction(exclusive=_cursor_of(chain_id)) as connection:
-            connection.execute(update(cursors).where(cursors.c.chain_id == chain_id).values(deferred_from=block))
+            connection.execute(update(cursors).where(unmoved).values(deferred_from=block))
 
     def reread(self, chain_id: int) -> None:
         """Resets the cursor to the start without orphaning anything."""

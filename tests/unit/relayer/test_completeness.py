@@ -116,3 +116,34 @@ async def test_pruned_or_lossy_node_stops_nothing() -> None:
         assert len(unverified) == (0 if has_state else 1), "said once, not at each look"
         assert case.position == case.chain.height - CONFIRMATIONS
         assert chain.reads_from_the_start == (7 if has_state else 1), "it looks again ever more rarely"
+
+
+class Shared(Forgetful):
+    """Another worker moves the common cursor while blocks are read again for the first time."""
+
+    def __init__(self, case: Observed) -> None:
+        super().__init__(case.chain, answers=1)
+        self._case = case
+        self._other = case.another()
+
+    async def logs(self, first: int, last: int, addresses: list[str], topics: list[bytes]) -> list[Log]:
+        logs = await super().logs(first, last, addresses, topics)
+        if first <= 1 and self.reads_from_the_start == 2:
+            self._case.chain.mine()
+            await self._other.step()
+        return logs
+
+
+@in_virtual_time
+async def test_a_range_is_read_again_until_it_is_recorded() -> None:
+    case = Observed()
+    case.world.send(ALPHA, BETA)
+    case.chain.mine(1 + CONFIRMATIONS)
+    chain = Shared(case)
+    case.observer = case.another(chain=chain)
+    await case.catch_up()
+    assert case.pending == []
+    await later(case, MINUTE)
+    await case.catch_up()
+    assert len(case.pending) == 1
+    assert chain.reads_from_the_start == 3, "once for the cursor, and twice because another worker was faster"
