@@ -36,6 +36,7 @@ from bridge.protocol.ports import (
     Receipt,
     TerminalError,
     TransientError,
+    UnansweredError,
 )
 
 _POLL_SECONDS: Final = 0.2
@@ -713,7 +714,8 @@ async def transact(chain: Chain, account: BaseAccount | Signer, call: Call, *, n
 
     Raises:
         RefusedError: the contract reverts, the account lacks funds, or another transaction took its nonce.
-        NotIncludedError: the transaction was not included in time.
+        NotIncludedError: the transaction was not included in time, or no node confirmed that it accepted it.
+        TransientError: the chain did not answer before anything was sent.
     """
     sender = str(account.address)
     try:
@@ -742,18 +744,15 @@ async def transact(chain: Chain, account: BaseAccount | Signer, call: Call, *, n
 
 async def _included(chain: Chain, account: BaseAccount | Signer, unsigned: UnsignedTransaction) -> Receipt:
     """Broadcasts a transaction until it is included, raising the fees each time, and returns its receipt."""
-    began, hashes = time.monotonic(), list[bytes]()
+    began, hashes = time.monotonic(), [await _broadcast(chain, account, unsigned)]
     while (waited := time.monotonic() - began) < _INCLUSION_SECONDS:
         if waited >= len(hashes) * _RAISE_SECONDS:
             rise = _FEE_RISE ** len(hashes)
             fees = Fees(int(unsigned.fees.max_fee * rise), int(unsigned.fees.priority_fee * rise))
-            signed = await _signed(account, replace(unsigned, fees=fees))
-            if not hashes:
-                await _broadcast(chain, unsigned, str(account.address), signed)
-            else:
-                with suppress(TransientError):  # an earlier version may be included already
-                    await chain.broadcast(signed.raw)
-            hashes.append(signed.hash)
+            with suppress(TransientError):  # an earlier version may be included already
+                signed = await _signed(account, replace(unsigned, fees=fees))
+                hashes.append(signed.hash)
+                await chain.broadcast(signed.raw)
         with suppress(TransientError):  # for example, endpoints that must agree while only some have the block
             for transaction_hash in reversed(hashes):
                 if (receipt := await chain.receipt(transaction_hash)) is not None:
@@ -765,17 +764,24 @@ async def _included(chain: Chain, account: BaseAccount | Signer, unsigned: Unsig
     )
 
 
-async def _broadcast(chain: Chain, unsigned: UnsignedTransaction, sender: str, signed: SignedTransaction) -> None:
-    """Broadcasts a transaction.
+async def _broadcast(chain: Chain, account: BaseAccount | Signer, unsigned: UnsignedTransaction) -> bytes:
+    """Signs and broadcasts a transaction; returns its hash.
 
     Raises:
         RefusedError: the account lacks funds, or another of its transactions took the nonce, so this one was dropped.
+        NotIncludedError: no node confirmed that it accepted the transaction.
     """
+    sender, signed = str(account.address), await _signed(account, unsigned)
     try:
         await chain.broadcast(signed.raw)
     except InsufficientFundsError as error:
         needed = unsigned.value + unsigned.gas * unsigned.fees.max_fee
         raise RefusedError(await _funds_error(chain, sender, needed)) from error
+    except UnansweredError as error:  # a node may have accepted it all the same
+        raise NotIncludedError(
+            f"no node confirmed that it accepted transaction 0x{signed.hash.hex()} ({error}); look it up before sending"
+            " again"
+        ) from error
     except TransientError as error:
         reason = error.__cause__
         if not isinstance(reason, RpcError) or reason.meaning not in (Meaning.NONCE_USED, Meaning.UNDERPRICED):
@@ -788,6 +794,7 @@ async def _broadcast(chain: Chain, unsigned: UnsignedTransaction, sender: str, s
             f"account {sender} sent other transactions on chain {chain.chain_id}, {others}; this one was not sent: wait for"
             " the others and try again, or use another account"
         ) from error
+    return signed.hash
 
 
 async def _signed(account: BaseAccount | Signer, unsigned: UnsignedTransaction) -> SignedTransaction:
