@@ -1,10 +1,10 @@
-"""Waiting for what happens in another thread or process, on a machine of any speed."""
+"""Waits for events in another thread, task or process, on a machine of any speed."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 PATIENCE: Final = 300.0
@@ -31,8 +31,19 @@ def eventually(condition: Callable[[], _Value], what: str | Callable[[], str] = 
 
 async def eventually_true(condition: Callable[[], object], what: str | Callable[[], str] = "the condition") -> None:
     """Waits as `eventually` does, and lets the event loop run meanwhile."""
+
+    async def answer() -> object:
+        return condition()
+
+    await eventually_answered(answer, what)
+
+
+async def eventually_answered(
+    condition: Callable[[], Awaitable[object]], what: str | Callable[[], str] = "the condition"
+) -> None:
+    """Waits as `eventually_true` does, for a condition that has to be awaited."""
     deadline = time.monotonic() + PATIENCE
-    while not condition():
+    while not await condition():
         assert time.monotonic() < deadline, _failure(what)
         await asyncio.sleep(_PAUSE)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,7 +31,7 @@ from tests.anvil.command import Waybill
 from tests.anvil.devnets import silent
 from tests.anvil.rpc import free_ports, rpc
 from tests.anvil.test_relayer import blocks, settings
-from tests.waiting import PATIENCE
+from tests.waiting import eventually_answered
 
 pytestmark = pytest.mark.long
 
@@ -77,7 +76,7 @@ class World:
         raise AssertionError(f"no action has the id 0x{action_id.hex()}")
 
     async def until(self, action_id: bytes, state: ActionState) -> Action:
-        await until(lambda: self._is(action_id, state))
+        await eventually_answered(lambda: self._is(action_id, state))
         return await self.action(action_id)
 
     async def _is(self, action_id: bytes, state: ActionState) -> bool:
@@ -95,13 +94,6 @@ class World:
             finally:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not await condition():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.3)
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +118,7 @@ async def test_an_action_that_everybody_prepares_is_applied_everywhere(world: Wo
     async with world.relaying():
         action_id = await world.begin()
         action = await world.until(action_id, ActionState.COMMITTED)
-        await until(lambda: agreed(world, action_id))
+        await eventually_answered(lambda: agreed(world, action_id))
     assert action.cause is Cause.ALL_PREPARED
     assert await world.frozen() == [True, True]
     shown = await asyncio.to_thread(world.waybill.json, "action", "show", action.name)
@@ -142,14 +134,14 @@ async def test_best_effort_end_is_reported_by_hand_or_relayer(world: World) -> N
         by_hand = await world.begin(SHORT, Level.BEST_EFFORT)
         name = f"0x{by_hand.hex()}"
         await asyncio.to_thread(world.waybill.json, "action", "reconcile", name)
-        await until(lambda: unreported(world, by_hand, 2))
+        await eventually_answered(lambda: unreported(world, by_hand, 2))
         shown = await asyncio.to_thread(world.waybill.json, "action", "show", name)
         assert "nobody insists" in shown["meaning"]
         commands = [act["command"] for act in shown["next"] if act["act"] == "report"]
         for command in commands:
             await asyncio.to_thread(world.waybill.json, *command.split()[1:])
         assert len(commands) == 2
-        await until(lambda: can_settle(world, by_hand))
+        await eventually_answered(lambda: can_settle(world, by_hand))
         await asyncio.to_thread(world.waybill.json, "action", "reconcile", name)
         await world.until(by_hand, ActionState.COMMITTED)
     async with world.relaying():
@@ -171,16 +163,16 @@ async def agreed(world: World, action_id: bytes) -> bool:
 async def test_action_aborts_when_a_chain_stays_down(world: World) -> None:
     async with world.relaying(deny_chains=["gamma"]) as bridge:
         action_id = await world.begin(SHORT)
-        await until(lambda: holds(world, action_id))
+        await eventually_answered(lambda: holds(world, action_id))
         assert (await world.frozen())[0] is False, "prepared is not applied"
-        await until(lambda: decided(world, action_id))
+        await eventually_answered(lambda: decided(world, action_id))
         action = await world.action(action_id)
         attempts = bridge.store.observations.attempts(action.branches[1].prepare_id)
     assert action.cause is Cause.TIMED_OUT
     assert len(attempts) == 2, "it is retried within its budget before the coordinator gives up"
     async with world.relaying():
         action = await world.until(action_id, ActionState.ABORTED)
-        await until(lambda: agreed(world, action_id))
+        await eventually_answered(lambda: agreed(world, action_id))
     assert await world.frozen() == [False, False]
     assert not any(branch.participation and branch.participation.is_locked for branch in action.branches)
 
@@ -200,7 +192,7 @@ async def test_lagging_participant_gets_a_letter_and_blocks_actions(world: World
         action = await world.until(action_id, ActionState.DIVERGED)
         dead_letters = bridge.dead_letter_service.dead_letters
         event_id = action_letter_id(action_id, 1)
-        await until(lambda: entered(bridge, event_id))
+        await eventually_answered(lambda: entered(bridge, event_id))
         document = dead_letters.history(event_id)[0].document
         assert document is not None
         assert document["action"] == {
@@ -240,7 +232,7 @@ async def test_lagging_participant_gets_a_letter_and_blocks_actions(world: World
         assert (stranger.code, "OwnableUnauthorizedAccount" in stranger.err) == (1, True), stranger.err
         await asyncio.to_thread(world.waybill.json, *told, "--key", DEPLOYER_KEY)
         await world.until(action_id, ActionState.COMMITTED)
-        await until(lambda: closed(bridge, event_id))
+        await eventually_answered(lambda: closed(bridge, event_id))
     assert await world.frozen() == [True, False]
     await world.begin(SHORT)
 
@@ -272,8 +264,8 @@ async def test_a_chain_that_is_down_delays_its_own_participant_alone(world: Worl
     async with world.relaying(silent="gamma") as bridge:
         with silent(next(chain.pid for chain in world.devnet.chains if chain.name == "gamma")):
             action_id = await world.begin(replace(SHORT, max_backoff=4))
-            await until(lambda: is_prepared(action_id))
-            await until(lambda: has_voted(action_id))
+            await eventually_answered(lambda: is_prepared(action_id))
+            await eventually_answered(lambda: has_voted(action_id))
             await world.reader.find(action_id, patience=5)
             shown = (await asyncio.to_thread(world.waybill, "action", "show", f"0x{action_id.hex()}", "--json")).value
             assert [part["problem"] for part in shown["participants"]] == [None, "gamma did not answer within 2 s"]
@@ -281,7 +273,7 @@ async def test_a_chain_that_is_down_delays_its_own_participant_alone(world: Worl
             assert "participant 1 was not read, so what it could do is unknown: gamma did not answer" in advanced.err
             prepare_id = (await world.here(action_id)).branches[0].prepare_id
             sent = len(bridge.store.observations.attempts(prepare_id))  # one may have been under way
-            await until(lambda: is_aborting(world, action_id))
+            await eventually_answered(lambda: is_aborting(world, action_id))
             assert len(bridge.store.observations.attempts(prepare_id)) == sent, "what has arrived is not sent again"
         async with blocks(world.devnet):
             await world.until(action_id, ActionState.ABORTED)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from tests.anvil.command import new_home
 from tests.anvil.relayers import process
 from tests.anvil.test_dead_letters import FEW_TRIES, broken_axelar
 from tests.anvil.test_relayer import Traffic, blocks
-from tests.waiting import PATIENCE
+from tests.waiting import eventually_answered
 
 pytestmark = pytest.mark.long
 
@@ -48,13 +47,6 @@ async def scraped(http: httpx.AsyncClient) -> dict[str, float]:
     return sums
 
 
-async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not await condition():  # a relayer tells nobody
-            await asyncio.sleep(0.2)
-    assert await condition(), what
-
-
 async def test_relayer_is_scraped_steered_and_killed(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
@@ -73,7 +65,7 @@ async def test_relayer_is_scraped_steered_and_killed(
                 numbers = await scraped(relayer)
                 return numbers["observed_total"] == 3 and numbers["commits_total"] > 0
 
-            await until(is_observed, "all are observed")
+            await eventually_answered(is_observed, "all are observed")
             numbers = await scraped(relayer)
         assert numbers["lag_messages"] == 1, "the silent one"
         assert numbers["account_balance_wei"] > 0
@@ -89,7 +81,7 @@ async def test_relayer_is_scraped_steered_and_killed(
             async def is_executed() -> bool:
                 return bool((await web.get(f"/v1/messages/{silent}")).json()["retries"][0]["state"] == "SENT")
 
-            await until(is_executed, "the next relayer carries the order out")
+            await eventually_answered(is_executed, "the next relayer carries the order out")
             (ordered,) = (await web.get(f"/v1/messages/{silent}")).json()["retries"]
             assert (ordered["gmps"], ordered["attempt"]) == (["wormhole"], 1)
 
@@ -102,7 +94,7 @@ async def _is_seen(relayer: httpx.AsyncClient, web: httpx.AsyncClient, delivered
         dead_letters = (await web.get("/v1/dead-letters")).json()
         return (numbers.get("deliveries_total"), len(dead_letters)) == (1, 1)
 
-    await until(are_told_apart, "one delivery and one dead letter")
+    await eventually_answered(are_told_apart, "one delivery and one dead letter")
     (arrived,) = (await web.get("/v1/deliveries?state=DELIVERED")).json()
     assert arrived["messageId"] == delivered
     (waiting,) = (await web.get("/v1/deliveries?state=PENDING")).json()

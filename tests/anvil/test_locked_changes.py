@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +34,7 @@ from tests.anvil.rpc import free_ports, mine, rpc
 from tests.anvil.test_dead_letters import broken_axelar
 from tests.anvil.test_relayer import blocks, settings
 from tests.anvil.traffic import transact
-from tests.waiting import PATIENCE
+from tests.waiting import eventually_answered, eventually_true
 
 pytestmark = pytest.mark.long
 
@@ -107,10 +107,10 @@ class Registries:
     async def sync_under_lock(self, bridge: RelayerService) -> Message:
         """A lock that arrives, and a change under it over a GMP that delivers nothing."""
         await self.instruct(Gmp.HYPERLANE, action=LOCK, account=OWNER.address, sequence=1, lockTtl=LOCK_TTL)
-        await until_async(self.holds_lock)
+        await eventually_answered(self.holds_lock)
         state = await self.ask("currentStateHash", HOUSE)
         sent = await self.instruct(Gmp.AXELAR, state=state, fence=1)
-        await until(lambda: bridge.store.jobs.newest(SyncJob, sent.id) is not None)
+        await eventually_true(lambda: bridge.store.jobs.newest(SyncJob, sent.id) is not None)
         return sent
 
     async def holds_lock(self) -> bool:
@@ -133,18 +133,6 @@ def compiled() -> Artifact:
     return Artifact(
         "AssetRegistry", found["abi"], bytes.fromhex(found["bytecode"]["object"][2:]), Contract(found["abi"])
     )
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not condition():
-            await asyncio.sleep(0.2)
-
-
-async def until_async(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not await condition():
-            await asyncio.sleep(0.3)
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +174,7 @@ async def test_change_goes_forward_once_its_lock_is_retaken(
             sent = await registries.sync_under_lock(bridge)
             registries.let_pass(LOCK_TTL + 1)
             assert not await registries.is_applied()
-            await until_async(registries.is_applied)
+            await eventually_answered(registries.is_applied)
             job = bridge.store.jobs.newest(SyncJob, sent.id)
             assert job is not None
             attempts = bridge.store.observations.attempts(sent.id)
@@ -207,7 +195,7 @@ async def test_repeated_failure_is_diverged_and_reconciled(
             sent = await registries.sync_under_lock(bridge)
             registries.let_pass(LOCK_TTL + 1)
             jobs = bridge.store.jobs
-            await until(lambda: getattr(jobs.newest(SyncJob, sent.id), "state", None) is SyncState.DIVERGED)
+            await eventually_true(lambda: getattr(jobs.newest(SyncJob, sent.id), "state", None) is SyncState.DIVERGED)
             stuck = jobs.newest(SyncJob, sent.id)
             assert stuck is not None
             forced = f"reconciled by force with its record of block {stuck.record.block.number}; "
@@ -217,7 +205,7 @@ async def test_repeated_failure_is_diverged_and_reconciled(
             assert len(bridge.store.observations.attempts(sent.id)) == 1, "nothing was paid for in vain"
             if by == "the relayer":
                 await registries.allow_retaking()
-                await until_async(registries.is_applied)
+                await eventually_answered(registries.is_applied)
         if by == "the command":
             async with blocks(two_chains):
                 await registries.allow_retaking()
@@ -227,7 +215,7 @@ async def test_repeated_failure_is_diverged_and_reconciled(
             assert told["problem"].startswith(f"{forced}re-propagated")
         async with relaying(two_chains, tmp_path) as bridge:
             jobs = bridge.store.jobs
-            await until(lambda: getattr(jobs.newest(SyncJob, sent.id), "state", None) is SyncState.APPLIED)
+            await eventually_true(lambda: getattr(jobs.newest(SyncJob, sent.id), "state", None) is SyncState.APPLIED)
             attempts = bridge.store.observations.attempts(sent.id)
     assert await registries.is_applied()
     more = {gmp for attempt in attempts[1:] for gmp in attempt.gmps}

@@ -33,7 +33,7 @@ from tests.anvil.test_safe import execute, put_multi_send
 from tests.anvil.traffic import DAPP, RELAYER
 from tests.builders import ALPHA
 from tests.unit.cli.command import Command, Ended
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, eventually_answered
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(8 * PATIENCE)]
 OWNER = account(DEPLOYER_KEY)
@@ -111,9 +111,10 @@ async def shows(waybill: Waybill, counts: list[tuple[int, int]]) -> None:
         ]
         return [(row["toFormer"], row["toNew"]) for row in shown if row["gmp"] == "axelar"]
 
-    async with asyncio.timeout(PATIENCE):
-        while await of_axelar() != counts:
-            await asyncio.sleep(0.2)
+    async def equal() -> bool:
+        return await of_axelar() == counts
+
+    await eventually_answered(equal, f"{counts} deliveries")
 
 
 async def test_adapters_are_replaced_while_a_relayer_works(
