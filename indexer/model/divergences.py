@@ -28,8 +28,8 @@ class Meaning:
     next_action: str
 
 
-_STOP: Final = "pause the lane (`pauseLane` by the guardian), then compare both chains' transactions by hand"
-_REVOKE: Final = "revoke the GMP's adapter (`revokeAdapter`): its receipts no longer count; then `waybill message show`"
+_STOP: Final = "pause the lane: `waybill lane pause`; then compare both chains' transactions by hand"
+_REVOKE: Final = "revoke the GMP's adapter: `waybill gmp revoke`, which voids its receipts; then `waybill message show`"
 
 MEANINGS: Final[dict[str, Meaning]] = {
     "EXECUTED_TWICE": Meaning(Severity.CRITICAL, _STOP),
