@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
 
 import pyarrow as pa
 
@@ -41,8 +40,9 @@ class RangeReader:
                 yield from logs
 
     def _read(self, firsts: list[int]) -> list[pa.RecordBatch]:
-        """Reads ranges with one reader. All readers of this process share what they learn of the endpoint's range limit."""
-        with ChainReader(self.chain, self.limits, ranges=_ranges_of(self.chain.urls)) as reader:
+        """Reads ranges with one reader."""
+        ranges = _ranges.setdefault(self.chain.urls, AdaptiveRanges())
+        with ChainReader(self.chain, self.limits, ranges=ranges) as reader:
             reader.follow(self.final)
             tables = (
                 table for first in firsts for table in reader.read_final_logs(first, self._last(first), self.final[0])
@@ -53,6 +53,5 @@ class RangeReader:
         return min(first + self.step - 1, self.final[0])
 
 
-@cache
-def _ranges_of(urls: tuple[str, ...]) -> AdaptiveRanges:  # noqa: ARG001  what the cache goes by
-    return AdaptiveRanges()
+_ranges: dict[tuple[str, ...], AdaptiveRanges] = {}
+"""By endpoints, what the readers of this process have learned of the blocks that a request may ask for."""

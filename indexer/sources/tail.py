@@ -121,9 +121,7 @@ class ChainTail:
             self._note_failure(chain, error)
             return position, []
         except FinalityViolatedError as error:
-            log.error("chain halted", chain=chain, error=str(error))  # noqa: TRY400  the text says it all
-            halted = replace(position, halted=str(error))
-            return halted, [_halt_row(chain, halted)]
+            return _halted(chain, position, error)
         if advance is None:
             if not self._readers[chain].waits:
                 self._at_target.add(chain)
@@ -156,6 +154,10 @@ def _rows(chain: int, advance: Advance) -> list[pa.RecordBatch]:
     return [ranges, *schemas.as_source(advance.events).to_batches()]
 
 
-def _halt_row(chain: int, position: ChainPosition) -> pa.RecordBatch:
-    row = {"chain_id": chain, "block_number": position.block, "halted": position.halted}
-    return pa.RecordBatch.from_pylist([row], schema=schemas.SOURCE)
+def _halted(
+    chain: int, position: ChainPosition, error: FinalityViolatedError
+) -> tuple[ChainPosition, list[pa.RecordBatch]]:
+    """Returns the position of a chain that is read no further, and the row that says so."""
+    log.error("chain halted", chain=chain, error=str(error))
+    row = {"chain_id": chain, "block_number": position.block, "halted": str(error)}
+    return replace(position, halted=str(error)), [pa.RecordBatch.from_pylist([row], schema=schemas.SOURCE)]

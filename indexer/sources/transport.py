@@ -158,7 +158,10 @@ def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
         thread.join()
 
 
-@cache
-def _pace_of(url: str, requests_per_second: float | None) -> Pace:  # noqa: ARG001  the key of the cache
-    """Returns this process's only pace for a URL: consecutive Spark tasks have readers of their own."""
-    return Pace(requests_per_second)
+_paces: dict[tuple[str, float | None], Pace] = {}
+"""The paces of this process: the readers of consecutive Spark tasks share the pace of a URL."""
+
+
+def _pace_of(url: str, requests_per_second: float | None) -> Pace:
+    """Returns the pace of a URL, the same one each time."""
+    return _paces.setdefault((url, requests_per_second), Pace(requests_per_second))
