@@ -9,6 +9,7 @@ from itertools import chain, repeat
 from typing import Any, Final
 
 from bridge.protocol.indexed import (
+    DivergenceRecord,
     DuplicateRecord,
     EventRecord,
     LaneCheckRecord,
@@ -16,6 +17,7 @@ from bridge.protocol.indexed import (
     MessagePage,
     Position,
     Tally,
+    with_diverged,
 )
 from bridge.protocol.status import Status
 from indexer.store.effective_status import effective_status
@@ -127,7 +129,7 @@ class IndexBrowser(IndexReader):
         return [row["message_id"] for row in rows]
 
     def by_status(self) -> dict[Status, int]:
-        """Returns the number of messages by state; an index counts the lasting states."""
+        """Returns the number of messages by state, without regard to divergences; an index counts the lasting states."""
         stored = self._rows("select status, count(*) as number from messages group by status")
         counts = Counter({Status(row["status"]): row["number"] for row in stored if row["status"] in _LASTING})
         passing = ", ".join(f"'{status.value}'" for status in _PASSING)
@@ -136,6 +138,14 @@ class IndexBrowser(IndexReader):
         rows = self._rows(f"select effective_status, count(*) as number from ({shown}) o group by effective_status")
         counts.update({Status(row["effective_status"]): row["number"] for row in rows})
         return dict(counts)
+
+    def counts_by_status(self, divergences: Sequence[DivergenceRecord] | None = None) -> dict[Status, int]:
+        """Returns the number of messages by state; those that divergences contradict count as DIVERGED.
+
+        Args:
+            divergences: those of `divergences()`, for callers that have them; computed if not given.
+        """
+        return with_diverged(self.by_status(), self.statuses_of(self._contradicted(divergences)))
 
     def duplicates(self, *, limit: int = 1_000) -> list[DuplicateRecord]:
         """Returns repeated deliveries that routers absorbed, newest first."""

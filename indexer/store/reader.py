@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from types import TracebackType
@@ -19,7 +18,6 @@ from bridge.protocol.indexed import (
     PausedThing,
     PauseRecord,
     ReceiptRecord,
-    with_diverged,
 )
 from bridge.protocol.message import Kind
 from bridge.protocol.retry_requests import RetryRequest
@@ -111,11 +109,8 @@ class IndexReader:
 
     def statuses_of(self, message_ids: Collection[bytes]) -> dict[bytes, Status]:
         """Returns the states of messages in the store, without regard to divergences."""
-        return self._statuses(message_ids)
-
-    def _statuses(self, message_ids: Collection[bytes], rest: str = "") -> dict[bytes, Status]:
         shown = effective_status("(select * from messages where message_id in :ids)")
-        chosen = f"select message_id, effective_status from ({shown}) o {rest}"
+        chosen = f"select message_id, effective_status from ({shown}) o"
         rows = (row for ids in _in_parts(message_ids) for row in self._rows(chosen, ids=ids))
         return {row["message_id"]: Status(row["effective_status"]) for row in rows}
 
@@ -185,23 +180,6 @@ class IndexReader:
             chosen = chosen.where(tables.retry_requests.c.message_id == message_id)
         with self._engine.connect() as connection:
             return [RetryRequest.from_row(dict(row)) for row in connection.execute(chosen).mappings()]
-
-    def counts_by_status(self, divergences: Sequence[DivergenceRecord] | None = None) -> dict[Status, int]:
-        """Returns the number of routed messages by state; DIVERGED includes those that were never routed.
-
-        Args:
-            divergences: those of `divergences()`, for callers that have them; computed if not given.
-        """
-        rows = self._rows(
-            f"select effective_status, count(*) as number from ({EFFECTIVE_STATUS}) o "
-            "where source_block is not null group by effective_status"
-        )
-        counts = {Status(row["effective_status"]): row["number"] for row in rows}
-        contradicted = self._contradicted(divergences)
-        routed = self._statuses(contradicted, "where source_block is not null")
-        found = Counter(with_diverged(counts, routed))
-        found[Status.DIVERGED] += len(contradicted - routed.keys())
-        return dict(+found)
 
     def pruned_among(self, message_ids: Sequence[bytes]) -> set[bytes]:
         """Returns those of the messages that the store has pruned."""

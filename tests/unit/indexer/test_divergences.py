@@ -15,6 +15,7 @@ from indexer.jobs.lane_totals import Direction, LaneTotal
 from indexer.jobs.verify import LaneCheck, Verdict, store_checks
 from indexer.model.divergences import MEANINGS
 from indexer.model.settings import StallPolicy
+from indexer.store.browser import IndexBrowser
 from indexer.store.limits import set_limits
 from indexer.store.reader import IndexReader
 from indexer.store.retries import request_retries
@@ -652,7 +653,7 @@ def test_events_caused_by_strangers_raise_no_alarm(world: World, history: Callab
     world.beta.mine(time=OVERDUE + 500)
     kinds, status = OF_STRANGERS[history]
     assert {kind for kind, _ in world.found()} == kinds
-    with IndexReader(world.url, POLICY, clock=lambda: START + 500) as reader:
+    with IndexBrowser(world.url, POLICY, clock=lambda: START + 500) as reader:
         (shown,) = reader.messages()
         assert shown.status is status
         found = reader.divergences_of(shown.message_id)
