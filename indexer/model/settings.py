@@ -26,16 +26,16 @@ class StallPolicy:
         900  # seconds from the route's block time until the message is overdue; each retry doubles it, to 8 times
     )
     max_lag: int = 120  # seconds that an indexed block may be old before its chain is too far behind to judge by
-    max_message_retries: int = 10  # attempts of one message whose kind's end, the first one not counted
+    max_message_retries: int = 10  # retries of one message, unless its kind has no limit
     requests_per_lane_minute: int = 60
     silence_after: int = 86_400  # seconds without any receipt after which a final message's silence is a divergence
     by_kind: Mapping[Kind, int] = field(default_factory=dict[Kind, int])  # `stall_after` of some kinds
     by_lane: Mapping[tuple[int, int], int] = field(
         default_factory=dict[tuple[int, int], int]
-    )  # of some lanes; goes before `by_kind`
+    )  # of some lanes; overrides `by_kind`
     retries_by_kind: Mapping[Kind, int | None] = field(
         default_factory=lambda: {Kind.HEARTBEAT: 0, Kind.REGULATORY_ACTION_CRITICAL: None}
-    )  # where fewer than `max_message_retries`, or without end (None): a heartbeat is replaced by the next one, not retried
+    )  # a lower limit than `max_message_retries`, or none (None); a heartbeat is replaced by the next one, not retried
 
     def __post_init__(self) -> None:
         for name in ("stall_after", "max_lag", "max_message_retries", "requests_per_lane_minute", "silence_after"):

@@ -111,20 +111,3 @@ def query(name: str, **tables: str) -> str:
             type, and for Spark `FOR_SPARK`.
     """
     return _template(name).substitute(COLUMNS | tables)
-
-
-def paused(kind: str, since: str, until: str = "d.block_time") -> str:
-    """Returns SQL for the seconds that `pauses`, a table of `schemas.PAUSES`, delayed a message `m`.
-
-    Args:
-        kind: of the pauses.
-        since: from when on.
-        until: up to when, by default the destination's last block.
-    """
-    end = f"case when p.ends < {until} then p.ends else {until} end"
-    begin = f"case when p.begins > {since} then p.begins else {since} end"
-    return f"""coalesce((
-      select cast(sum({end} - {begin}) as bigint) from pauses p
-      where p.chain_id = m.destination_chain and p.other_chain = m.source_chain and p.kind = '{kind}'
-        and p.ends > {since} and p.begins < {until}
-    ), 0)"""

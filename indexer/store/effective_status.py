@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from indexer.pipeline.queries import ABOUT_ROUTERS, paused, query
+from indexer.pipeline.queries import ABOUT_ROUTERS, query
 
 ROUTER_EVENTS: Final = f"""(
       select chain_id, block_number, log_index, event, gmp, chain, recipient, quorum, gmps, until from events
@@ -15,6 +15,18 @@ ROUTER_EVENTS: Final = f"""(
 
 PERIODS: Final = query("periods", about_routers=ROUTER_EVENTS)
 """Rules of routers, and the end of each."""
+
+
+_LANE_PAUSED: Final = """coalesce((
+      select cast(sum(
+        case when p.ends < d.block_time then p.ends else d.block_time end
+        - case when p.begins > m.attempted_time then p.begins else m.attempted_time end
+      ) as bigint)
+      from pauses p
+      where p.chain_id = m.destination_chain and p.other_chain = m.source_chain
+        and p.ends > m.attempted_time and p.begins < d.block_time
+    ), 0)"""
+"""Seconds from the last attempt of a message `m` to the destination's last block during which its lane was paused."""
 
 
 def counts(messages: str) -> str:
@@ -44,7 +56,7 @@ def effective_status(messages: str = "messages") -> str:
         messages=messages,
         chains="chains",
         limits="stall_limits",
-        lane_paused=paused("lane", "m.attempted_time"),
+        lane_paused=_LANE_PAUSED,
         counted=_of_counts("counted"),
         needed=_of_counts("needed"),
     )
