@@ -48,7 +48,7 @@ class FoundAction:
 
 
 async def find_action(reader: ActionReader, action_id: bytes) -> FoundAction | None:
-    """Reads an action and the others on its subject; None if no configured coordinator has begun it."""
+    """Returns an action with the others on its subject, or None if no configured coordinator has it."""
     action = await reader.find(action_id, SHOWN_PATIENCE)
     return FoundAction(action=action, on_subject=await reader.on_subject(action)) if action else None
 

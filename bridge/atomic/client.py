@@ -43,9 +43,8 @@ class ActionClient:
     async def reconcile(self, action: Action, branch: Branch, evidence: str | None) -> Receipt:
         """Brings a participant in line with the decision.
 
-        A DIVERGED participant applies the change for its owner. For any other, the coordinator's owner vouches, and the
-        hash of the evidence
-        is recorded on chain.
+        A DIVERGED participant applies the change for its owner. For any other, the coordinator's owner vouches,
+        and the hash of the evidence is recorded on chain.
 
         Raises:
             RefusedError: also if evidence is required and missing.

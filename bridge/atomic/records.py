@@ -1,6 +1,7 @@
-"""Atomic actions: what a coordinator and its participants have on record, and whether they agree.
+"""Atomic actions: the records of coordinators and participants, and whether they agree.
 
-The names and numbers are those of `contracts/types/Atomic.sol`. The coordinator's record of a decision is the primary record.
+The names and numbers are those of `contracts/types/Atomic.sol`. The coordinator's record of a decision is the
+primary record.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from bridge.protocol.status import Status
 
 
 class Level(IntEnum):
-    """What an action promises."""
+    """The guarantee of an action."""
 
     BEST_EFFORT = 0
     GUARANTEED = 1
@@ -22,7 +23,7 @@ class Level(IntEnum):
 
 
 class Decision(IntEnum):
-    """What the coordinator decided, once and for all."""
+    """The coordinator's decision, which is final."""
 
     NONE = 0
     COMMIT = 1
@@ -30,7 +31,7 @@ class Decision(IntEnum):
 
 
 class Cause(IntEnum):
-    """Why it decided so."""
+    """The reason of the decision."""
 
     NONE = 0
     LEVEL = 1
@@ -42,7 +43,7 @@ class Cause(IntEnum):
 
 
 class ActionState(IntEnum):
-    """How far an action has come."""
+    """The progress of an action."""
 
     NONE = 0
     PREPARING = 1
@@ -56,12 +57,12 @@ class ActionState(IntEnum):
 
     @property
     def is_over(self) -> bool:
-        """Whether it never changes any more."""
+        """Whether the state is final."""
         return self in _OVER
 
     @property
     def is_stalled(self) -> bool:
-        """Whether the chains differ, and an operator has to look: new actions on its subject are refused."""
+        """Whether the chains differ, so that an operator must intervene; new actions on the subject are refused."""
         return self in (ActionState.DIVERGED, ActionState.ROLLBACK_INCOMPLETE)
 
 
@@ -69,7 +70,7 @@ _OVER: Final = frozenset({ActionState.COMMITTED, ActionState.PARTIALLY_COMMITTED
 
 
 class BranchState(IntEnum):
-    """How far one participant has come, as the coordinator or as the participant itself has it."""
+    """The progress of one participant, in the coordinator's record or its own."""
 
     NONE = 0
     PREPARED = 1
@@ -82,7 +83,7 @@ class BranchState(IntEnum):
 
     @property
     def is_settled(self) -> bool:
-        """Whether the coordinator waits for this participant no more."""
+        """Whether the coordinator no longer waits for this participant."""
         return self not in (BranchState.NONE, BranchState.PREPARED, BranchState.DIVERGED)
 
 
@@ -160,7 +161,7 @@ class Branch:
     sent_at: int  # when the present phase's message was last sent, Unix seconds; 0: not yet
     prepare_id: bytes
     decision_id: bytes
-    change: bytes = b""  # what it is to do, in the participant's own encoding
+    change: bytes = b""  # the change in the participant's own encoding
     dispatch: Offer = Offer()  # the present phase's message
     can_settle: bool = False  # whether the end of a BEST_EFFORT message can be taken over
     participation: Participation | None = None  # None: not read

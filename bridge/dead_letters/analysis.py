@@ -24,7 +24,7 @@ _PAUSED: Final = re.compile(
 )
 _GMPS: Final = {gmp.label: gmp.value for gmp in Gmp}
 _QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
-_LATEST: Final = 1 << 40  # Unix seconds; what is later can't be told as a date
+_LATEST: Final = 1 << 40  # Unix seconds; later times cannot be printed as dates
 _GOVERNED: Final = frozenset({Kind.GOVERNANCE_EXECUTE, Kind.REGULATORY_ACTION})
 
 
@@ -33,7 +33,7 @@ class Situation:
     """The message's state on its destination, as far as it is known."""
 
     executed: bool = False
-    ended: bool = False  # expired or cancelled, also where nobody has marked the expiry yet
+    ended: bool = False  # expired, marked or not, or cancelled
     known: bool = True  # False: the chain did not answer
     paused_until: int | None = None  # end of the pause that the last error names, as it is now, in Unix seconds
 

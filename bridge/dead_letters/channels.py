@@ -35,7 +35,7 @@ class Severity(StrEnum):
 class Notice:
     """An alert to send."""
 
-    key: str  # the same notice has the same key: a channel that is told twice can see it
+    key: str  # a repeated notice has the same key, so that the channel can recognise it
     severity: Severity
     summary: str  # one line
     details: Mapping[str, Any]  # JSON

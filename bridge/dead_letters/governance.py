@@ -18,9 +18,9 @@ from bridge.relayer.own_messages import OwnMessages
 
 _TTL: Final = 600  # seconds
 _PURSE: Final = "governance"
-_LONGEST: Final = 4_000  # characters of what is told
+_LONGEST: Final = 4_000  # characters of a notification
 _GAS: Final = 200_000  # for the recipient's call
-_GAS_PER_WORD: Final = 25_000  # a recipient may store what it is told
+_GAS_PER_WORD: Final = 25_000  # a recipient may store the notification
 _NOTHING: Final = bytes(32)
 
 
@@ -30,7 +30,7 @@ class Governance:
 
     chain: str | int
     address: str
-    wei_per_day: int = DEFAULT_WEI_PER_DAY  # what the relayer's own messages to it may cost
+    wei_per_day: int = DEFAULT_WEI_PER_DAY  # maximum cost of the relayer's messages to it
 
 
 def proposal(

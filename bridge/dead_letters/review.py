@@ -76,7 +76,7 @@ class Prepared:
     place: tuple[int, str]  # the chain and the contract that say who may decide
     maker: Maker
     rationale: str
-    notice: Notice | None  # None: nobody is told by a message
+    notice: Notice | None  # None: no message is needed
 
     def document(self, now: float, *, notice: str | None = None, **further: Any) -> dict[str, Any]:
         """Returns the document that the operator signs.
@@ -122,15 +122,15 @@ def analyse_letter(
     situation: Situation,
     now: float,
 ) -> Analysis:
-    """Answers the four questions about a letter, given those around it and the message's other deliveries.
+    """Answers the four questions about a letter, from the letters around it and the message's other deliveries.
 
     Args:
-        letter: which one.
-        document: that of its latest entering.
-        message: the original.
-        log: of all letters.
-        store: the relayer's; None if it is not there.
-        situation: how the message stands on its destination.
+        letter: the letter.
+        document: document of its latest entry.
+        message: the original message.
+        log: log of all letters.
+        store: the relayer's store, or None without one.
+        situation: the message's state on its destination.
         now: Unix seconds.
     """
     return analyse(
@@ -146,7 +146,10 @@ def analyse_letter(
 
 
 class DeadLetterReview:
-    """One operator at work. What changes something checks first that the account holds the operator's role on chain."""
+    """One operator's review.
+
+    Methods that change something first check that the account holds the operator's role on chain.
+    """
 
     def __init__(
         self,
@@ -160,7 +163,7 @@ class DeadLetterReview:
         operator: LocalAccount | None = None,
         governance: Governance | None = None,
     ) -> None:
-        """Without an operator's key it only reads."""
+        """Stores the dependencies; without an operator's key the review is read-only."""
         self._deployment = deployment
         self._chains = chains
         self._store = store
@@ -171,11 +174,11 @@ class DeadLetterReview:
         self._governance = governance
 
     async def open(self, event_id: str) -> Opened:
-        """A letter and the answers to the four questions.
+        """Returns a letter with the answers to the four questions.
 
         Raises:
-            KeyError: there is no such letter.
-            DecisionError: its message is of a version that cannot be read.
+            KeyError: no letter has that id.
+            DecisionError: the message's version is not supported.
         """
         letter = self._letters.letter(event_id)
         if letter is None:
@@ -190,7 +193,7 @@ class DeadLetterReview:
         return Opened(letter=letter, message=message, document=document, history=history, analysis=analysis)
 
     async def decide(self, event_id: str, decision: Decision, rationale: str, **reissue: Any) -> LogRecord:
-        """Takes a decision as the operator whose key this is. Repeated after a crash, it finishes what was begun.
+        """Makes a decision with the operator's key. Repeated after a crash, it completes the decision.
 
         Raises:
             KeyError, DecisionError, RefusedError: see `draft` and `record`.
@@ -209,30 +212,32 @@ class DeadLetterReview:
         sender: LocalAccount | None = None,
         gmps: Sequence[Gmp] | None = None,
     ) -> dict[str, Any]:
-        """What the maker of a decision signs, once the messages that belong to it are sent.
+        """Sends the messages that belong to a decision, and returns the document that its maker signs.
 
-        RETRY sends a new message in the letter's place, with a new id and `replaces` set, as the original sender. `replaces`
-        names the first message of a chain of re-issues, so that a recipient with a `ReissueGuard` applies one of them. All
-        checks of a new message are made again. A re-issue that the sender has made already is found on its chain and not made
-        twice: before a crash for example, or by a contract, which makes the call of `reissue_call`.
+        RETRY sends a new message in the letter's place, with a new id and `replaces` set, as the original
+        sender. `replaces` names the first message of a chain of re-issues, so that a recipient with a
+        `ReissueGuard` applies one of them. The new message passes all checks again. A re-issue that the sender
+        has already made, such as before a crash or with the call of `reissue_call`, is found on its chain and
+        not repeated.
 
-        REQUEUE opens all tries of the same delivery again, or lets one retry through that its message's budget has no room for;
-        not of a message that was re-issued.
-        ABANDON gives a letter up for good and tells its sender: a contract by a message, everybody by the channels of alerts.
-        GOVERNANCE_ESCALATION hands it to governance by a message; until governance decides it stays open. Both messages are
-        paid by the operator's key.
+        REQUEUE makes all tries of the same delivery available again, or grants one retry beyond the message's
+        budget; it is refused for a message that was re-issued. ABANDON gives a letter up for good and notifies
+        its sender: a contract by a message, and everyone by the alert channels. GOVERNANCE_ESCALATION hands the
+        letter to governance by a message; it stays open until governance decides. The operator's key pays for
+        both messages.
 
         Args:
             event_id: the letter.
-            decision: what is decided.
-            rationale: why.
-            maker: the account that decides, or `GOVERNANCE`.
-            sender: of the message, for RETRY.
-            gmps: to send over, for RETRY; None: others than the one that failed, as far as they suffice.
+            decision: the decision.
+            rationale: its rationale.
+            maker: account that decides, or `GOVERNANCE`.
+            sender: the message's sender, for RETRY.
+            gmps: GMPs to send over, for RETRY; None prefers others than the one that failed.
 
         Raises:
-            KeyError, DecisionError: see `open_letter`; no rationale, the maker is no operator, the account is not the original
-                sender, which has not re-issued it either, or nobody is named as governance.
+            KeyError, DecisionError: see `open_letter`; also without a rationale, if the maker is not an
+                operator, if the account is not the original sender and that has not re-issued the message, or if no
+                governance contract is configured.
             RefusedError: the router refuses the message.
         """
         named = await self._maker(maker)
@@ -264,13 +269,13 @@ class DeadLetterReview:
         return (await client.route(message.source_chain, self._replacement(first, message, gmps))).message
 
     async def reissue_call(self, event_id: str, gmps: Sequence[Gmp] | None = None) -> Call:
-        """The transaction with which the sender itself re-issues a letter's message: a contract, or a wallet elsewhere.
+        """Returns the call with which a contract or an external wallet re-issues its own message.
 
-        The decision is recorded by RETRY once the transaction is on the chain. The router is what proves its authority.
+        RETRY records the decision once the transaction is on the chain. The router proves the sender's authority.
 
         Raises:
             KeyError, DecisionError: see `open_letter`.
-            RefusedError: a GMP can't carry it.
+            RefusedError: a GMP cannot carry the message.
         """
         _, first = open_letter(self._letters, event_id)
         message = _message_of(first.document)
@@ -292,17 +297,17 @@ class DeadLetterReview:
         )
 
     async def prepare(self, event_id: str, decision: Decision, rationale: str, maker: Maker) -> Prepared:
-        """What a decision takes, once it is sure that it could be recorded: before anything is sent or signed.
+        """Checks that a decision can be recorded, before anything is sent or signed, and returns its contents.
 
         Args:
             event_id: the letter.
-            decision: what is decided.
-            rationale: why.
-            maker: who decides.
+            decision: the decision.
+            rationale: its rationale.
+            maker: account that decides.
 
         Raises:
-            KeyError, DecisionError: see `open_letter`; no rationale, the maker is no operator, or what is to be requeued was
-                re-issued.
+            KeyError, DecisionError: see `open_letter`; also without a rationale, if the maker is not an
+                operator, or if the message to requeue was re-issued.
         """
         letter, first = open_letter(self._letters, event_id)
         require_rationale(rationale)
@@ -326,17 +331,18 @@ class DeadLetterReview:
         )
 
     async def record(self, document: dict[str, Any], sealer: Sealer, now: float) -> LogRecord:
-        """Writes a signed decision into the log, and carries out what is carried out here.
+        """Appends a signed decision to the log, and carries out its local effects.
 
         Args:
-            document: of `Prepared.document`, with its maker's signature. A maker that is a contract is asked whether it is its.
-            sealer: vouches for the record's place in the log, and for a contract's answer: the maker if it has a key, else the
-                relayer.
+            document: result of `Prepared.document`, with its maker's signature, which a maker that is a
+                contract must confirm.
+            sealer: signs the record's place in the log, and a contract's answer: the maker if it has a key,
+                else the relayer.
             now: Unix seconds.
 
         Raises:
-            KeyError, DecisionError: see `record_decision`; or the maker is no operator, or signed for another network; or what
-                is to be requeued was re-issued since.
+            KeyError, DecisionError: see `record_decision`; also if the maker is not an operator or signed for
+                another network, or if the message to requeue was re-issued since.
         """
         document = {name: value for name, value in document.items() if name != CONFIRMED_AT}
         if (document["chainId"], document["verifyingContract"]) != self._place():
@@ -375,7 +381,7 @@ class DeadLetterReview:
             raise DecisionError(f"the relayer's store has no {what} {event_id}: was it reorged away?") from error
 
     def _proposal(self, first: LogRecord, rationale: str) -> Notice:
-        """The message that puts a letter before governance."""
+        """Returns the message that submits a letter to governance."""
         if self._governance is None:
             raise DecisionError("no governance to escalate to: name governance's chain and address in [dlq.governance]")
         source, request = proposal(
@@ -389,7 +395,7 @@ class DeadLetterReview:
         return Notice(source_chain=source, request=request)
 
     async def _notice(self, first: LogRecord, rationale: str) -> Notice | None:
-        """The message that tells the sender, back over the lane; None if it is no contract that could take one."""
+        """Returns the message that notifies the sender, or None if the sender is not a contract that accepts it."""
         message = _decoded(first.document)
         if message is None:
             return None
@@ -442,7 +448,7 @@ class DeadLetterReview:
             raise DecisionError(f"the decision names {maker.name} as its maker and {maker.account} as its account")
         elif not await self._parameters.is_operator(maker.account):
             raise DecisionError(
-                f"account {maker.account} is no operator on chain; governance grants that by the parameter"
+                f"account {maker.account} is not an operator on chain; governance grants that by the parameter"
                 " dlq.operator of the account"
             )
 
@@ -462,7 +468,7 @@ class DeadLetterReview:
         )
 
     async def _reissue_of(self, message: Message) -> Message | None:
-        """The next message of its lane that stands in for the same first one, if there is one already."""
+        """Returns the lane's next re-issue of the same first message, or None."""
         origin = self._deployment.chain(message.source_chain)
         async for _, found in created_messages(self._chains[origin.chain_id], origin):
             if _stands_in(found, message):
@@ -470,18 +476,21 @@ class DeadLetterReview:
         return None
 
     def _usable(self, message: Message, failed: str) -> list[Gmp]:
-        """GMPs for a new message: others than the one that failed, as far as they suffice."""
+        """Returns GMPs for a new message, without the one that failed if the others suffice."""
         common = self._deployment.gmps_between(message.source_chain, message.destination_chain)
         return sorted(common, key=lambda gmp: (gmp.label == failed, gmp))[: max(message.quorum, 1)]
 
 
 def _first_of(message: Message) -> bytes:
-    """The id of the message that began the chain of re-issues: what a re-issue replaces, else the message itself."""
+    """Returns the id of the first message in the chain of re-issues."""
     return message.replaces if any(message.replaces) else message.id
 
 
 def _stands_in(found: Message, message: Message) -> bool:
-    """Whether one is a later re-issue of the other. A lane's nonces rise; a cancellation names what it cancels, too."""
+    """Whether `found` is a later re-issue of `message`.
+
+    A lane's nonces rise; a cancellation also names the message that it cancels.
+    """
     return (
         (found.sender, found.destination_chain, found.kind) == (message.sender, message.destination_chain, message.kind)
         and found.nonce > message.nonce
@@ -500,7 +509,7 @@ def _message_of(document: Mapping[str, Any]) -> Message:
 
 
 def _decoded(document: Mapping[str, Any]) -> Message | None:
-    """The message of a letter; None if it can't be read, as when the store was damaged."""
+    """Returns a letter's message, or None if it is unreadable, such as in a damaged store."""
     try:
         return _message_of(document)
     except DecisionError:

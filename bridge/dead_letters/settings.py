@@ -1,4 +1,4 @@
-"""What an operator decides about dead letters."""
+"""An operator's settings for dead letters."""
 
 from __future__ import annotations
 
@@ -83,5 +83,5 @@ class DeadLetterSettings(Section):
 
     @property
     def retention(self) -> float:
-        """Seconds for which a letter's document is kept at least."""
+        """Minimum time in seconds for which a letter's document is kept."""
         return self.retention_days * _DAY

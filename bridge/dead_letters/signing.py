@@ -1,4 +1,4 @@
-"""What is signed about dead letters, as EIP-712 typed data, so that a wallet shows what its owner signs."""
+"""Signatures of dead letters as EIP-712 typed data, so that a wallet shows what its owner signs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _DECISION: Final = {
 
 
 class KeySealer:
-    """A key in this process. See `bridge.records.dead_letters.Sealer`."""
+    """Signs with a key in this process. See `bridge.records.dead_letters.Sealer`."""
 
     def __init__(self, account: LocalAccount) -> None:
         self._account = account
@@ -66,7 +66,7 @@ class KeySealer:
 
 
 class UnsealedError(Exception):
-    """A record that its signer has still to seal, in the place that it would get now."""
+    """The record still needs its signer's seal for its current place in the log."""
 
     def __init__(self, record: LogRecord) -> None:
         super().__init__(f"record {record.sequence} of {record.event_id} is not sealed by {record.signer or 'anybody'}")
@@ -74,10 +74,10 @@ class UnsealedError(Exception):
 
 
 class WalletSealer:
-    """A key somewhere else, whose signature is handed in. See `bridge.records.dead_letters.Sealer`."""
+    """Passes on the signature of an external key. See `bridge.records.dead_letters.Sealer`."""
 
     def __init__(self, address: str, seal: bytes = b"") -> None:
-        """`seal` is what the account signed; empty if it has not yet."""
+        """`seal` is the account's signature; empty if it has not signed yet."""
         self._address = address
         self._seal = seal
 
@@ -90,7 +90,7 @@ class WalletSealer:
         """See `Sealer.seal`.
 
         Raises:
-            UnsealedError: the signature is not this account's over this record, because another one took its place perhaps.
+            UnsealedError: the account did not sign this record, perhaps because another record took its place.
         """
         if _recover(_RECORD, _record(record), self._seal) != self._address:
             raise UnsealedError(record)
@@ -98,17 +98,17 @@ class WalletSealer:
 
 
 def sign_decision(account: LocalAccount, decision: Mapping[str, Any]) -> bytes:
-    """The operator's signature over a decision's document, 65 bytes."""
+    """Returns the operator's signature of a decision's document, 65 bytes."""
     return _sign(account, _DECISION, decision_message(decision), _place_of(decision))
 
 
 def record_signer(record: LogRecord) -> str | None:
-    """The account that signed a record, or None if the signature is none."""
+    """Returns the account that signed a record, or None if the signature is invalid."""
     return _recover(_RECORD, _record(record), record.signature)
 
 
 def decision_signer(decision: Mapping[str, Any]) -> str | None:
-    """The account that signed a decision's document, or None if the signature is none."""
+    """Returns the account that signed a decision's document, or None if the signature is invalid."""
     try:
         signature = decode_hex(decision["signature"])
         return _recover(_DECISION, decision_message(decision), signature, _place_of(decision))
@@ -117,24 +117,24 @@ def decision_signer(decision: Mapping[str, Any]) -> str | None:
 
 
 def decision_digest(decision: Mapping[str, Any]) -> bytes:
-    """The 32 bytes that a signature covers: what a contract's `isValidSignature` (ERC-1271) is asked about."""
+    """Returns the 32 signed bytes, as passed to a contract's `isValidSignature` (ERC-1271)."""
     signable = encode_typed_data(full_message=decision_typed_data(decision))
     return keccak(b"\x19" + signable.version + signable.header + signable.body)
 
 
 def decision_typed_data(decision: Mapping[str, Any]) -> dict[str, Any]:
-    """The whole document that a wallet is given to sign (``eth_signTypedData_v4``)."""
+    """Returns the document for a wallet to sign (``eth_signTypedData_v4``)."""
     return _typed_data(_DECISION, decision_message(decision), _place_of(decision))
 
 
 def record_typed_data(record: LogRecord) -> dict[str, Any]:
-    """What a wallet is given to sign for a record's place in the log (``eth_signTypedData_v4``)."""
+    """Returns the typed data for a record's place in the log (``eth_signTypedData_v4``)."""
     words = {name: f"0x{value.hex()}" for name, value in _record(record).items() if name != "sequence"}
     return _typed_data(_RECORD, {"sequence": record.sequence, **words}, _NOWHERE)
 
 
 def decision_message(decision: Mapping[str, Any]) -> dict[str, Any]:
-    """The signed fields of a decision; it names the letter by the hash of its first record too, so it fits no other letter."""
+    """Returns the signed fields of a decision. The hash of the letter's first record ties it to that letter."""
     message = {field["name"]: decision.get(field["name"], "") for field in _DECISION["DeadLetterDecision"]}
     return message | {"newMessageId": decision.get("newMessageId") or "0x" + bytes(32).hex()}
 
@@ -144,7 +144,7 @@ def _record(record: LogRecord) -> dict[str, Any]:
 
 
 def _place_of(decision: Mapping[str, Any]) -> dict[str, Any]:
-    """Where a decision holds: the chain and the contract that say who may decide. A wallet shows both."""
+    """Returns the chain and the contract that say who may decide. A wallet shows both."""
     return {name: decision[name] for name in ("chainId", "verifyingContract")}
 
 

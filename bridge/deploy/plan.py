@@ -50,7 +50,7 @@ class PlannedChain(FileSection):
 
     @property
     def origin(self) -> str:
-        """Where the RPC URLs are configured, for errors."""
+        """The place where the RPC URLs are configured, for errors."""
         named = ", ".join(url for url in self.rpc_urls if "${" in url)
         return f"rpcUrls of chain {self.name!r} in the network file" + (f", or {named}" if named else "")
 

@@ -1,7 +1,6 @@
-"""The one policy by which the JSON-RPC endpoints of a chain are asked: which one next, when, and what an answer means for it.
+"""The policy for a chain's JSON-RPC endpoints: which endpoint is asked next, when, and what its answer means for it.
 
-It is written once, against an asynchronous `Client`: `bridge.evm.transport` for the relayer, `indexer.sources.transport` for the
-index.
+Relayer and index share it, over an asynchronous `Client`; see `bridge.evm.transport`.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from bridge.protocol.text import quoted
 _log = structlog.get_logger(__name__)
 
 REST_SECONDS: Final = 5.0
-"""An endpoint that failed is asked last for so long, so that not every request waits for its time-out again."""
+"""Seconds for which a failed endpoint is asked last, so that not every request waits for its timeout again."""
 
 _FIRST_PAUSE: Final = 0.1  # seconds between the first two tries of a request; doubles
 _LONGEST_PAUSE: Final = 2.0
@@ -55,15 +54,16 @@ class EndpointPolicy:
     """How the endpoints of one chain are asked. Times are in seconds.
 
     Attributes:
-        request_seconds: how long one request may take.
-        try_seconds: how long a request is tried again while nobody answers.
+        request_seconds: timeout of one request.
+        try_seconds: how long a request is retried while no endpoint answers.
         rest_seconds: how long a request waits altogether for endpoints that say when to come back.
-        agreement: how many endpoints must say the same before anything counts: an answer, a refusal, that a transaction was
-            taken; a number in which they may differ is what so many have reached.
-        branch_seconds: for how long an endpoint is refused that has another block where our last one is, while no other answers.
-        requests_per_second: to each endpoint; None is as many as there are.
-        batch: requests that travel to an endpoint together at most.
-        origin: where the URLs are from, for the error of one that leads to another chain.
+        agreement: number of endpoints that must give the same answer, refuse equally, or accept a transaction;
+            a growing number counts as far as that many have reached it.
+        branch_seconds: how long an endpoint is rejected that has another block in place of our last one, while
+            no other answers.
+        requests_per_second: limit for each endpoint; None is unlimited.
+        batch: maximum number of requests in a batch.
+        origin: source of the URLs, for the error about a URL of another chain.
         chain_name: the chain's name in the network's files, for errors; empty if it has none.
     """
 
@@ -86,27 +86,27 @@ class EndpointPolicy:
                 raise ValueError(f"{name} is {value}; it must be greater than 0")
 
     def called(self, chain_id: int) -> str:
-        """The chain as errors name it."""
+        """Returns the chain's name in errors."""
         return f"{self.chain_name} ({chain_id})" if self.chain_name else f"chain {chain_id}"
 
     def shared_by(self, tasks: int) -> EndpointPolicy:
-        """How each of some tasks may ask that ask at once."""
+        """Returns the policy of each of several concurrent tasks."""
         rate = self.requests_per_second
         return self if rate is None else replace(self, requests_per_second=rate / tasks)
 
 
 class Pace:
-    """Spaces requests to one endpoint out evenly, and remembers until when it must be left alone. Threads may share it."""
+    """Spaces requests to one endpoint evenly, and remembers how long to leave it alone. Threads may share it."""
 
     def __init__(self, requests_per_second: float | None) -> None:
-        """Spaces nothing if the number is None."""
+        """Limits the rate; None is unlimited."""
         self.closed_until = 0.0
         self._interval = 0.0 if requests_per_second is None else 1 / requests_per_second
         self._next = 0.0
         self._lock = threading.Lock()
 
     def wait_from(self, now: float, requests: int = 1) -> float:
-        """Takes the next place in line for so many requests; returns how many seconds it is away."""
+        """Reserves the next slot for that many requests; returns the seconds until then."""
         if not self._interval:
             return 0.0
         with self._lock:
@@ -117,10 +117,10 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class EndpointState:
-    """How one endpoint does.
+    """The state of one endpoint.
 
     Attributes:
-        name: its URL without what may be secret.
+        name: its URL without parts that may be secret.
         is_up: whether it is asked; after a failure it rests for a while.
     """
 
@@ -129,35 +129,35 @@ class EndpointState:
 
 
 class Endpoint:
-    """One URL, and what is known of the node behind it."""
+    """One URL, with the known state of its node."""
 
     def __init__(self, url: str, pace: Pace) -> None:
         self.url = url
         self.name = without_secrets(url)
         self.pace = pace
         self.rests_until = 0.0  # 0 while it answers
-        self.is_verified = False  # whether it has said since its last failure that it is of our chain
+        self.is_verified = False  # whether its chain id was checked since its last failure
 
 
 class KnownBlock(NamedTuple):
-    """A block that we have: its number, and its hash or the beginning of it."""
+    """A block that we have read: its number, and its hash or a prefix of it."""
 
     number: int
     hash: bytes
 
 
 class Client(Protocol):
-    """Makes the requests of a pool, and waits for it."""
+    """Sends the requests of a pool, and waits for it."""
 
     async def ask(self, endpoint: Endpoint, request: Request) -> Any:
-        """The result that an endpoint gives.
+        """Returns an endpoint's result.
 
         Raises:
             RpcError: no answer, or an error.
         """
 
     async def sleep(self, seconds: float) -> None:
-        """Lets some seconds pass."""
+        """Waits for that many seconds."""
 
 
 Perform = Callable[[Endpoint], Awaitable[Any]]
@@ -167,18 +167,18 @@ Read = Callable[[Any], Any]
 
 
 class ErrorScope(Enum):
-    """Of whom an endpoint's error speaks: of itself, or of all endpoints."""
+    """Whether an endpoint's error concerns that endpoint or all endpoints."""
 
-    AT_FAULT = auto()  # it rests, and another one is asked
-    LACKS_IT = auto()  # it is sound, and another one may have what is asked for
-    SPEAKS_FOR_ALL = auto()  # every other one would say the same
+    AT_FAULT = auto()  # this endpoint rests, and another is asked
+    LACKS_IT = auto()  # this endpoint is sound, and another may have the answer
+    SPEAKS_FOR_ALL = auto()  # every endpoint would give the same answer
 
 
 def scope_of(error: RpcError, request: Request) -> ErrorScope:
-    """What an error says about the endpoint that gave it.
+    """Returns what an error says about the endpoint that returned it.
 
-    What Waybill reads is well-formed: a node that does not understand it is at fault. But it may send what no node takes, and
-    name a tag that its chain does not have.
+    Waybill's read requests are well-formed, so a node that does not understand one is at fault. But Waybill may
+    broadcast a transaction that no node accepts, or name a tag that the chain does not have.
     """
     if isinstance(error, RefusedError):
         if request.is_of_tag and error.meaning in (Meaning.NOT_UNDERSTOOD, Meaning.MALFORMED):
@@ -211,78 +211,78 @@ class EndpointPool:
         client: Client,
         pace_of: Callable[[str, float | None], Pace] = lambda _url, requests_per_second: Pace(requests_per_second),
     ) -> None:
-        """Asks nobody.
+        """Creates the pool without sending requests.
 
         Args:
-            chain_id: the EIP-155 id that must be behind every URL.
-            urls: where they are.
+            chain_id: the EIP-155 id that every endpoint must have.
+            urls: URLs of the endpoints.
             policy: how they are asked.
-            clock: seconds from any moment on.
-            client: makes the requests.
-            pace_of: the pace of a URL, where more than this pool ask it.
+            clock: monotonic seconds.
+            client: sends the requests.
+            pace_of: the pace of a URL, if other pools ask it too.
 
         Raises:
-            NoUrlError: a URL is none.
+            NoUrlError: a URL is invalid.
         """
         self.policy = policy
         _require_urls(urls, policy)
         self.endpoints = [Endpoint(url, pace_of(url, policy.requests_per_second)) for url in urls]
-        self.current = self.endpoints[0]  # whose answers we go by
+        self.current = self.endpoints[0]  # the endpoint in use
         self._chain_id = chain_id
-        self.chain = policy.called(chain_id)  # as errors name it
+        self.chain = policy.called(chain_id)  # the name in errors
         self._clock = clock
         self._client = client
         self._last: KnownBlock | None = None
         self._final: KnownBlock | None = None
-        self._other_branch_since: float | None = None  # since when only endpoints of another branch answer
+        self._other_branch_since: float | None = None  # when only endpoints of another branch began to answer
 
     @property
     def states(self) -> list[EndpointState]:
-        """How each endpoint does, the preferred first."""
+        """The state of each endpoint, the preferred one first."""
         return [EndpointState(one.name, not self.rests(one)) for one in self.endpoints]
 
     def rests(self, endpoint: Endpoint) -> bool:
-        """Whether it failed a moment ago, or wants to be left alone."""
+        """Whether the endpoint failed recently, or asked to be left alone."""
         return max(endpoint.rests_until, endpoint.pace.closed_until) > self._clock()
 
     def in_order(self) -> list[Endpoint]:
-        """Who is asked first: by preference, those that rest last."""
+        """Returns the endpoints in the order in which they are asked: by preference, resting ones last."""
         return sorted(self.endpoints, key=self.rests) if len(self.endpoints) > 1 else self.endpoints
 
     def must_have(self, last: KnownBlock | None, final: KnownBlock | None = None) -> None:
-        """From now on another endpoint than the current one counts only if it has these blocks too.
+        """Requires every endpoint except the current one to have these blocks from now on.
 
         Without them its answers would look like a reorg.
 
         Args:
-            last: the last one read; if no endpoint has it for a while, there was a reorg.
-            final: the last one read that the chain calls final: an endpoint with another one is never asked.
+            last: the last block read; if no endpoint has it for a while, a reorg is assumed.
+            final: the last block read that the chain calls final; an endpoint with another block there is never asked.
         """
         self._last, self._final = last, final
 
     def remember(self, last: KnownBlock) -> None:
-        """The same of the highest block that endpoints have reported."""
+        """Requires the highest block that endpoints have reported; see `must_have`."""
         if self._last is None or last.number >= self._last.number:
             self._last = last
 
     async def request(
         self, request: Request, read: Read = _as_it_is, *, perform: Perform | None = None, catches_up: bool = True
     ) -> Any:
-        """The result of a request, from the first endpoint that gives one which can be read.
+        """Returns the result of a request, from the first endpoint with a readable one.
 
         Args:
-            request: what is asked.
-            read: makes a value of a result; one that it can't read is the endpoint's fault, and another one is asked.
-            perform: asks an endpoint; the client by default.
-            catches_up: whether to try again where a block is not known: to a node that lags behind, it will be.
+            request: the request.
+            read: decodes a result; an undecodable result is the endpoint's fault, and another endpoint is asked.
+            perform: sends the request to an endpoint; the client by default.
+            catches_up: whether to retry if a block is unknown, since a lagging node will have it later.
 
         Raises:
-            RpcError: no endpoint gave one. Unless its class is transient, another try gives the same.
+            RpcError: no endpoint gave a result. Unless its class is transient, a retry gives the same.
         """
         return await self.repeated(lambda: self._ask_each(request, read, perform), catches_up=catches_up)
 
     async def repeated(self, once: Callable[[], Awaitable[Any]], *, catches_up: bool = False) -> Any:
-        """What `once` returns, tried again while it fails with what may pass; see `request`."""
+        """Returns the result of `once`, retried after transient errors; see `request`."""
         began, waited, tries = self._clock(), 0.0, 0
         while True:
             try:
@@ -298,13 +298,13 @@ class EndpointPool:
             tries += 1
 
     def _pause_after(self, error: RpcError, tries: int, passed: float) -> float | None:
-        """Seconds until the next try, or None if there is none."""
+        """Returns the seconds until the next try, or None if there is none."""
         if isinstance(error, RateLimitedError) and error.retry_after is not None:
             return error.retry_after if passed + error.retry_after <= self.policy.rest_seconds else None
         pause = backoff(_FIRST_PAUSE, tries, cap=_LONGEST_PAUSE)
         if tries == 0:
             return pause
-        if isinstance(error, UndecodableError):  # to ask much longer would hold up who waits
+        if isinstance(error, UndecodableError):  # longer retries would block the caller
             return None
         return pause if passed + pause <= self.policy.try_seconds else None
 
@@ -312,7 +312,7 @@ class EndpointPool:
         errors: list[RpcError] = []
         for endpoint in self.in_order():
             if self.rests(endpoint) and any(scope_of(error, request) is ErrorScope.LACKS_IT for error in errors):
-                break  # one that answers has said that it does not have what we ask for
+                break  # a sound endpoint lacks the block
             try:
                 return await self._ask(endpoint, request, read, perform)
             except RpcError as error:
@@ -322,7 +322,7 @@ class EndpointPool:
         raise self.nobody(errors)
 
     async def _ask(self, endpoint: Endpoint, request: Request, read: Read, perform: Perform | None) -> Any:
-        """One endpoint's answer; it is the current one from then on."""
+        """Returns one endpoint's answer; that endpoint becomes the current one."""
         await self._must_be_on_our_branch(endpoint)
         result = await self.ask_alone(endpoint, request, read, perform=perform)
         self.take_back(endpoint)
@@ -333,7 +333,7 @@ class EndpointPool:
     async def ask_alone(
         self, endpoint: Endpoint, request: Request, read: Read = _as_it_is, *, perform: Perform | None = None
     ) -> Any:
-        """One endpoint's answer, whichever blocks it has; see `request`."""
+        """Returns one endpoint's answer, whichever blocks it has; see `request`."""
         left = endpoint.pace.closed_until - self._clock()
         if left > 0:
             raise RateLimitedError(f"{endpoint.name}: not asked, it wants to be left alone for {left:.0f} s more", left)
@@ -347,7 +347,7 @@ class EndpointPool:
             raise
 
     async def verify(self, endpoint: Endpoint) -> None:
-        """Asks for the chain's id, again after every failure: the URL may lead to another node by then."""
+        """Checks the endpoint's chain id, again after every failure, since the URL may lead to another node by then."""
         answer = await self._client.ask(endpoint, _CHAIN_ID)
         try:
             found = int(answer, 16)
@@ -364,19 +364,21 @@ class EndpointPool:
         """Whether an endpoint has that block, and no other in its place.
 
         Raises:
-            RpcError: it does not say, or has no block of that height yet.
+            RpcError: the endpoint does not say, or has no block of that height yet.
         """
         found = await self._block_of(endpoint, block.number)
         return found.startswith(block.hash)
 
     async def anyone_has(self, block: KnownBlock) -> bool:
-        """Whether some endpoint has a block of ours; if another than the current one, only those that have it count from now on.
+        """Whether some endpoint has a block of ours.
 
-        That it is gone is believed only if every endpoint has another in its place: one that lags, lies or is on a fork of
-        its own would have us forget what happened.
+        If it is not the current one, only endpoints with that block count from now on.
+
+        The block counts as gone only if every endpoint has another in its place: otherwise an endpoint that
+        lags, lies or is on its own fork would make us discard recorded events.
 
         Raises:
-            TransientRpcError: none has it, and not all of them say what they have there.
+            TransientRpcError: no endpoint has it, and some do not say which block they have there.
         """
         silent: list[RpcError] = []
         for endpoint in self.in_order():
@@ -399,11 +401,11 @@ class EndpointPool:
         return False
 
     async def gives_way(self, block: KnownBlock, reason: RpcError) -> bool:
-        """Leaves the current endpoint for one that has a block of ours, and returns whether there is one.
+        """Leaves the current endpoint for one that has a block of ours; returns whether there is one.
 
         Args:
-            block: which the current one does not have.
-            reason: what is wrong with the current one, then.
+            block: block that the current endpoint lacks.
+            reason: error with which the current endpoint is set aside.
         """
         for endpoint in self.endpoints:
             if endpoint is self.current:
@@ -419,7 +421,7 @@ class EndpointPool:
         return False
 
     async def _block_of(self, endpoint: Endpoint, number: int) -> bytes:
-        """The hash of an endpoint's block of that height."""
+        """Returns the hash of an endpoint's block at that height."""
 
         def read(answer: Any) -> bytes:
             if answer is None:
@@ -436,11 +438,11 @@ class EndpointPool:
         return found
 
     async def _must_be_on_our_branch(self, endpoint: Endpoint) -> None:
-        """Another endpoint than the current one must have our blocks; see `must_have`."""
+        """Checks that an endpoint other than the current one has our blocks; see `must_have`."""
         while endpoint is not self.current and (last := self._last) is not None:
             ours, theirs = last, await self._block_of(endpoint, last.number)
             if self._last != last:
-                continue  # others were told of a newer block meanwhile
+                continue  # a newer block was noted meanwhile
             if theirs.startswith(last.hash):
                 return
             is_final = self._final is not None and self._final.number == last.number
@@ -458,7 +460,7 @@ class EndpointPool:
             raise error
 
     def _is_over_to_another_branch(self, last: KnownBlock) -> bool:
-        """Whether to believe in a reorg: while an endpoint that has our block may come back, wait for it."""
+        """Whether to assume a reorg; not while an endpoint that has our block may come back."""
         now = self._clock()
         if self._other_branch_since is None:
             self._other_branch_since = now
@@ -471,7 +473,10 @@ class EndpointPool:
         return True
 
     def put_aside(self, endpoint: Endpoint, error: RpcError) -> None:
-        """Has it asked last for a while, and not at all for as long as it said."""
+        """Moves the endpoint to the end of the order for a while.
+
+        It is not asked at all for as long as it requested.
+        """
         outage = (self._chain_id, endpoint.url)
         if not endpoint.rests_until and outage not in _OUTAGES:
             _OUTAGES.add(outage)
@@ -483,7 +488,7 @@ class EndpointPool:
             endpoint.pace.closed_until = max(endpoint.pace.closed_until, now + error.retry_after)
 
     def take_back(self, endpoint: Endpoint) -> None:
-        """It answers."""
+        """Marks the endpoint as answering."""
         outage = (self._chain_id, endpoint.url)
         if outage in _OUTAGES:
             _OUTAGES.discard(outage)
@@ -491,7 +496,10 @@ class EndpointPool:
         endpoint.rests_until = 0.0
 
     def nobody(self, errors: Sequence[RpcError]) -> RpcError:
-        """What is wrong, if nobody has an answer: what a sound endpoint said goes before what others failed with."""
+        """Returns the error for a request without an answer.
+
+        A sound endpoint's error takes precedence over failures.
+        """
         text = "; ".join(str(error) for error in errors)
         sound = [
             error for error in errors if not isinstance(error, TransientRpcError | NoAccessError | WrongChainError)
@@ -509,11 +517,11 @@ class EndpointPool:
 
 
 def votes_of(answers: Sequence[Any], essence: Callable[[Any], Hashable]) -> list[list[Any]]:
-    """Answers that say the same, together, most first; a node's error counts by what it means.
+    """Groups equal answers, the largest group first; a node's error counts by its meaning.
 
     Args:
-        answers: of endpoints that were asked the same; an endpoint's own fault is no answer.
-        essence: what of a result must be equal.
+        answers: endpoints' answers to the same request; an endpoint's own failure is not an answer.
+        essence: the part of a result that must be equal.
     """
     found: defaultdict[Hashable, list[Any]] = defaultdict(list)
     for answer in answers:
@@ -527,11 +535,11 @@ def _refusal(error: RpcError) -> Hashable:
 
 
 def require_endpoints(chain_id: int, urls: Sequence[str], policy: EndpointPolicy) -> None:
-    """Does nothing if those endpoints of a chain can be asked as the policy says.
+    """Checks that the policy can be applied to a chain's endpoints.
 
     Raises:
-        NoUrlError: a URL is none.
-        TransientRpcError: fewer are named than have to agree.
+        NoUrlError: a URL is invalid.
+        TransientRpcError: there are fewer endpoints than must agree.
     """
     _require_urls(urls, policy)
     if len(urls) < policy.agreement:
@@ -551,10 +559,13 @@ def _require_urls(urls: Sequence[str], policy: EndpointPolicy) -> None:
 
 
 def without_secrets(url: str) -> str:
-    """The URL as far as it may be shown: providers put keys into the path, the query, or before the host."""
+    """Returns the URL without parts that may be secret.
+
+    Providers put keys into the path, the query, or before the host.
+    """
     parts = urlsplit(url)
     try:
         host = f"{parts.hostname}:{parts.port}" if parts.port else f"{parts.hostname}"
-    except ValueError:  # the port is no number
+    except ValueError:  # the port is not a number
         host = f"{parts.hostname}"
     return f"{parts.scheme}://{host}{'/…' if parts.path.strip('/') or parts.query else ''}"

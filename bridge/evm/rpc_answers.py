@@ -31,19 +31,19 @@ T = TypeVar("T")
 class Meaning(Enum):
     """What an error says about the request."""
 
-    REVERTED = auto()  # a contract refused
-    ALREADY_KNOWN = auto()  # the node has this very transaction
+    REVERTED = auto()  # a contract call reverted
+    ALREADY_KNOWN = auto()  # the node has this transaction
     NONCE_USED = auto()  # a transaction with that nonce is included, perhaps this one
-    UNDERPRICED = auto()  # another fee, or a calmer chain, is needed
+    UNDERPRICED = auto()  # the offered fee is too low
     NO_FUNDS = auto()
-    MALFORMED = auto()  # no node will ever take it
-    NOT_UNDERSTOOD = auto()  # by this node: its code says that the request or its method is none
-    NO_SUCH_BLOCK = auto()  # this node does not have that block, or not any more
-    NO_STATE = auto()  # this node knows the block, and has pruned its state
-    RATE_LIMITED = auto()  # asked more slowly, it would be answered
-    TOO_MUCH_ASKED = auto()  # a smaller range of blocks would be answered
-    LIMITED = auto()  # one of the last two, and the words don't say which
-    UNAVAILABLE = auto()  # this node can't answer now
+    MALFORMED = auto()  # no node will ever accept the transaction
+    NOT_UNDERSTOOD = auto()  # this node does not support the request or its method
+    NO_SUCH_BLOCK = auto()  # this node lacks the block, perhaps since a reorg
+    NO_STATE = auto()  # this node has pruned the block's state
+    RATE_LIMITED = auto()  # requests come too fast
+    TOO_MUCH_ASKED = auto()  # the range of blocks is too large
+    LIMITED = auto()  # one of the last two; the text does not say which
+    UNAVAILABLE = auto()  # this node cannot answer now
     UNKNOWN = auto()
 
 
@@ -52,9 +52,8 @@ ANOTHER_NODE: Final = frozenset(
 )
 """Where another node may answer what this one did not."""
 
-# Regular expressions of words, in small letters, that tell what an error means. In order, and the first that fits decides: a
-# revert comes first, because its text holds whatever a contract wrote; what the pace of requests is about, before ranges,
-# which have limits and maxima too.
+# Regular expressions for error texts in lower case; the first match decides. Reverts come first, because their text contains
+# whatever a contract wrote. Rate limits come before ranges, whose texts mention limits and maxima too.
 _WORDINGS: Final[tuple[tuple[Meaning, tuple[str, ...]], ...]] = (
     (
         Meaning.REVERTED,
@@ -203,7 +202,7 @@ _WORDINGS: Final[tuple[tuple[Meaning, tuple[str, ...]], ...]] = (
 )
 _PATTERNS: Final = tuple((meaning, re.compile("|".join(wordings))) for meaning, wordings in _WORDINGS)
 
-# Where the words say nothing, the code may.
+# Codes for texts that match nothing.
 _CODES: Final[Mapping[int, Meaning]] = {
     429: Meaning.RATE_LIMITED,
     -32005: Meaning.LIMITED,
@@ -214,11 +213,11 @@ _CODES: Final[Mapping[int, Meaning]] = {
     -32700: Meaning.NOT_UNDERSTOOD,
 }
 
-_REVERT_CODE: Final = 3  # geth's, taken over by most
+_REVERT_CODE: Final = 3  # geth's, which most nodes adopted
 
 
 def meaning_of(code: int, text: str) -> Meaning:
-    """What a node means by an error with that JSON-RPC code and text."""
+    """Returns the meaning of a node's error with that JSON-RPC code and text."""
     if code == _REVERT_CODE:
         return Meaning.REVERTED
     words = text.lower()
@@ -242,12 +241,12 @@ class Request(NamedTuple):
 
     @property
     def is_of_tag(self) -> bool:
-        """Whether it asks for a block by a tag such as `finalized`, which not every chain has."""
+        """Whether the request names a block by a tag such as `finalized`, which not every chain has."""
         return self.method == "eth_getBlockByNumber" and self.params[0] in _TAGS
 
     @property
     def is_of_range(self) -> bool:
-        """Whether it asks for the logs of more than one block, so that fewer could be asked for."""
+        """Whether the request is for the logs of more than one block, so that its range can be reduced."""
         if self.method != "eth_getLogs":
             return False
         criteria = self.params[0]
@@ -255,12 +254,12 @@ class Request(NamedTuple):
 
 
 class RpcError(Exception):
-    """An endpoint did not answer as asked.
+    """An endpoint gave no result.
 
     Attributes:
         meaning: what it says about the request.
-        code: the JSON-RPC error code; None if no JSON-RPC error came.
-        data: what the node added; for a revert, the contract's answer in one of several forms.
+        code: the JSON-RPC error code, or None without a JSON-RPC error.
+        data: data of the JSON-RPC error; for a revert, the revert data in one of several forms.
     """
 
     usual: ClassVar[Meaning] = Meaning.UNKNOWN
@@ -283,14 +282,14 @@ class UndecodableError(TransientRpcError):
 
 
 class DisagreementError(TransientRpcError):
-    """Endpoints answered, and fewer than have to agree said the same."""
+    """Endpoints answered, but too few of them agree."""
 
 
 class RateLimitedError(TransientRpcError):
-    """The endpoint wants to be asked more slowly.
+    """The endpoint limits the rate of requests.
 
     Attributes:
-        retry_after: seconds for which it wants to be left alone, or None where it does not say.
+        retry_after: seconds until it accepts requests again, or None if unknown.
     """
 
     usual = Meaning.RATE_LIMITED
@@ -301,10 +300,10 @@ class RateLimitedError(TransientRpcError):
 
 
 class RangeTooLargeError(RpcError):
-    """The endpoint wants a smaller range of blocks.
+    """The endpoint requires a smaller range of blocks.
 
     Attributes:
-        hint: how many blocks it says it would take, or None.
+        hint: number of blocks that it says it accepts, or None.
     """
 
     usual = Meaning.TOO_MUCH_ASKED
@@ -321,25 +320,28 @@ class UnknownBlockError(RpcError):
 
 
 class StateUnavailableError(RpcError):
-    """The endpoint knows the block, but has pruned its state: ask one with an archive."""
+    """The endpoint knows the block but has pruned its state; an archive node has it."""
 
     usual = Meaning.NO_STATE
 
 
 class RefusedError(RpcError):
-    """A node refused the request: a contract reverted, a transaction is not taken, or the node does not understand it."""
+    """A node refused the request.
+
+    A contract reverted, a transaction was rejected, or the node does not support the request.
+    """
 
 
 class NoAccessError(RpcError):
-    """The endpoint answers nothing to us: it wants a key, or its URL is none."""
+    """The endpoint denies access: it requires a key, or the URL is wrong."""
 
 
 class WrongChainError(RpcError):
-    """The endpoint serves another chain than the deployment says."""
+    """The endpoint serves another chain than the deployments file says."""
 
 
 class NoUrlError(WrongChainError):
-    """What is said to be an endpoint's URL is none, and so leads to no chain."""
+    """An endpoint's URL is invalid."""
 
 
 _KINDS: Final[Mapping[Meaning, type[RpcError]]] = {
@@ -358,16 +360,16 @@ _BLOCK_COUNT: Final = re.compile(
 
 
 def result_of(answer: Any, request: Request, where: str, request_id: int | None = None) -> Any:
-    """The result in one answer.
+    """Returns the result in one answer.
 
     Args:
         answer: the JSON document.
-        request: what was asked.
+        request: the request.
         where: endpoint and method, for errors.
-        request_id: of the request that the answer must belong to; None takes any.
+        request_id: id of the request that the answer must belong to; None accepts any.
 
     Raises:
-        RpcError: it is an error, or no answer to that request.
+        RpcError: it is an error, or not an answer to that request.
     """
     if not isinstance(answer, Mapping):
         raise TransientRpcError(f"{where}: the answer is not a JSON-RPC response: {str(answer)[:80]}")
@@ -381,7 +383,7 @@ def result_of(answer: Any, request: Request, where: str, request_id: int | None 
 
 
 def error_of(error: Any, request: Request, where: str) -> RpcError:
-    """The exception for a JSON-RPC error object; a shape that no standard knows becomes its own text."""
+    """Returns the exception for a JSON-RPC error object; a non-standard object is quoted as it is."""
     details = error if isinstance(error, Mapping) else {"message": str(error)}
     given = details.get("code")
     code = given if isinstance(given, int) else 0
@@ -392,14 +394,14 @@ def error_of(error: Any, request: Request, where: str) -> RpcError:
     if meaning in (Meaning.TOO_MUCH_ASKED, Meaning.LIMITED):
         if request.is_of_range or (request.method == "eth_getLogs" and meaning is Meaning.TOO_MUCH_ASKED):
             return RangeTooLargeError(text, range_hint(message), **facts)
-        return RateLimitedError(text, **facts)  # a limit all the same, and no range to make smaller
+        return RateLimitedError(text, **facts)  # a limit, and the request has no range to reduce
     if meaning is Meaning.UNKNOWN and request.method in CHANGING:
         return RefusedError(text, **facts)
     return _KINDS.get(meaning, RefusedError)(text, **facts)
 
 
 def range_hint(message: str) -> int | None:
-    """How many blocks an error's text says would be taken."""
+    """Returns the number of blocks that an error's text allows, or None."""
     for pattern, base in ((_HEX_RANGE, 16), (_DECIMAL_RANGE, 10)):
         if found := pattern.search(message):
             blocks = int(found[2], base) - int(found[1], base) + 1
@@ -415,7 +417,7 @@ _HEX: Final = re.compile(r"0x((?:[0-9a-fA-F]{2})*)")
 
 
 def revert_data(error: RpcError) -> bytes:
-    """What a contract reverted with, or nothing where the node does not say."""
+    """Returns the revert data of a contract call, or no bytes if the node does not report it."""
     data = error.data
     if isinstance(data, dict):
         data = data.get("data") or data.get("result")
@@ -424,7 +426,10 @@ def revert_data(error: RpcError) -> bytes:
 
 
 def decoder_of(what: str, decoder: Callable[[Any], T]) -> Callable[[Any], T]:
-    """A decoder that raises `UndecodableError` for every answer that it can't make a value of; `what` names it."""
+    """Returns a decoder that raises `UndecodableError` for every answer that `decoder` rejects.
+
+    `what` names the answer.
+    """
 
     def decode(answer: Any) -> T:
         try:
@@ -439,20 +444,20 @@ def decoder_of(what: str, decoder: Callable[[Any], T]) -> Callable[[Any], T]:
     return decode
 
 
-# How servers say that they take one request at a time, or not so many.
+# Texts with which servers reject batches, or long ones.
 _NO_BATCHES: Final = frozenset({400, 405, 413, 415, 422, 501})
 _TOO_OFTEN: Final = frozenset({429, 503})
 
 
 class BatchRefusedError(Exception):
-    """The server does not take requests together."""
+    """The server does not accept batches."""
 
 
 def check_batch(answer: Any, where: str) -> None:
-    """Looks at an answer to many requests that is not one for each.
+    """Checks the answer to a batch that is not a list with one answer per request.
 
     Raises:
-        BatchRefusedError: the server takes no batches, or not such long ones.
+        BatchRefusedError: the server accepts no batches, or only shorter ones.
     """
     if isinstance(answer, Mapping) and answer.get("error") is not None:
         error = error_of(answer["error"], Request("a batch"), where)
@@ -463,19 +468,19 @@ def check_batch(answer: Any, where: str) -> None:
 def check_status(
     status: int, retry_after: str | None, body: bytes, where: str, *, requests: int = 1, now: float = 0.0
 ) -> None:
-    """Looks at an HTTP response.
+    """Checks the status of an HTTP response.
 
     Args:
-        status: its status.
-        retry_after: its Retry-After header.
-        body: some providers put their JSON-RPC error into an HTTP error; a proxy's error page is no JSON.
+        status: HTTP status.
+        retry_after: the Retry-After header.
+        body: some providers put their JSON-RPC error into an HTTP error; a proxy's error page is not JSON.
         where: endpoint and method, for errors.
-        requests: how many travelled together.
+        requests: number of requests in the batch.
         now: Unix seconds.
 
     Raises:
-        RpcError: it is no answer.
-        BatchRefusedError: the server takes no batches, or not such long ones.
+        RpcError: the response has no answer.
+        BatchRefusedError: the server accepts no batches, or only shorter ones.
     """
     if status == 200:
         return
@@ -491,7 +496,7 @@ def check_status(
 
 
 def _seconds_of(retry_after: str | None, now: float) -> float | None:
-    """The seconds that a Retry-After header says (RFC 9110, section 10.2.3), or None if it says nothing that makes sense."""
+    """Returns the seconds in a Retry-After header (RFC 9110, section 10.2.3), or None if it is absent or invalid."""
     if retry_after is None:
         return None
     try:

@@ -21,7 +21,7 @@ _MAX_TRACKED_DISPATCHES: Final = 10_000
 
 
 class AttestationError(Exception):
-    """No source of attestations is configured for a GMP; the message says which setting is missing."""
+    """A GMP has no configured source of attestations; the message names the missing setting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ class GiveUpReason(StrEnum):
     MAX_RETRIES_EXCEEDED = "MAX_RETRIES_EXCEEDED"
     PERMANENT_FAILURE = "PERMANENT_FAILURE"  # the error says that no further try could succeed
     MESSAGE_TTL_EXPIRED = "MESSAGE_TTL_EXPIRED"  # before the next try
-    MESSAGE_ENDED = "MESSAGE_ENDED"  # what is tried without end was executed or cancelled, in a final block
+    MESSAGE_ENDED = "MESSAGE_ENDED"  # executed or cancelled in a final block, while it was retried without limit
 
 
 def kind_of(name: Any) -> Any:
@@ -178,13 +178,13 @@ def _problems(policy: DeliveryPolicy) -> list[str]:
 def next_try(
     policy: DeliveryPolicy, tries: int, failure: FailureKind, *, random: Callable[[], float]
 ) -> float | GiveUpReason:
-    """Seconds to wait before the next try, or why there is none. Expiry is the router's to judge, not this row's.
+    """Returns the seconds until the next try, or why there is none. The router judges expiry, not this function.
 
     Args:
-        policy: the row of the message's kind.
-        tries: those that failed, with the one that just did; or setbacks in a row, if the failure costs no try.
-        failure: how it failed.
-        random: gives a number in [0, 1).
+        policy: row of the message's kind.
+        tries: number of failed tries, including the last; or of consecutive setbacks, if the failure costs no try.
+        failure: how the last try failed.
+        random: returns a number in [0, 1).
     """
     wait = backoff(
         policy.base, tries - 1, cap=policy.cap, multiplier=policy.multiplier, jitter=policy.jitter, random=random
@@ -199,21 +199,22 @@ def next_try(
 
 
 def attestation_pause(policy: DeliveryPolicy, age: float) -> float:
-    """Seconds until an attestation that a GMP's parties still make is asked for again. That costs no try: nothing has failed.
+    """Returns the seconds until the relayer asks again for a pending attestation. Asking again costs no try.
 
-    A tenth of the time that it has taken, so that a delivery is late by a tenth at most and a silent GMP is seldom asked.
+    The pause is a tenth of the time since the dispatch: it delays a delivery by a tenth at most, and a silent
+    GMP is rarely asked.
 
     Args:
-        policy: the row of the message's kind.
-        age: seconds since the dispatch was seen.
+        policy: row of the message's kind.
+        age: seconds since the dispatch was observed.
     """
     longest = _LONGEST_ATTESTATION_PAUSE if policy.max_retries is not None else policy.cap
     return min(max(age / 10, _LEAST_SETBACK), longest)
 
 
 def becomes_dead_letter(policy: DeliveryPolicy, reason: GiveUpReason) -> bool:
-    """Whether a delivery whose tries are spent waits for an operator's decision.
+    """Whether a delivery that is given up waits for an operator's decision.
 
-    One that is too late does not, or whose message has ended: an end is the destination's to report to the sender.
+    A delivery of an expired or ended message does not: the destination reports the outcome to the sender.
     """
     return policy.dead_letter and reason not in (GiveUpReason.MESSAGE_TTL_EXPIRED, GiveUpReason.MESSAGE_ENDED)

@@ -65,9 +65,7 @@ class Failure:
     code: str  # the type of error, a word for programs
     message: str  # for people
     delivery_snapshot: DeliverySnapshot = ()  # where the message's deliveries were when it failed
-    letter: bool | None = (
-        None  # whether the delivery died of it with a letter, or without; None: it went on, or nobody noted
-    )
+    letter: bool | None = None  # whether the delivery died with a dead letter; None: it did not die, or unknown
 
     def __post_init__(self) -> None:
         """Truncates and escapes the message, which may hold text of untrusted contracts and nodes."""

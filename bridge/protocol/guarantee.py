@@ -1,4 +1,4 @@
-"""What a message is promised: tries, a dead letter, phases, and the TTL that its kind or its class of assets demands."""
+"""The guarantees of a message: tries, dead letter, phases, and the TTL that its kind or asset class requires."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MILLISECONDS = 1000
 
 
 class IdempotencyStrategy(StrEnum):
-    """What keeps a message that comes twice from being applied twice; beyond the id they are the recipient's guards."""
+    """The protection against applying a repeated message twice; all but the message id are guards of the recipient."""
 
     MESSAGE_ID = "MESSAGE_ID"
     MESSAGE_ID_PLUS_STATE_HASH = "MESSAGE_ID_PLUS_STATE_HASH"  # `StateHashGuard`
@@ -27,8 +27,9 @@ class IdempotencyStrategy(StrEnum):
 class Atomicity(StrEnum):
     """Whether a message has phases with timeouts of their own.
 
-    A phase that takes too long ends in DELIVERY_TIMEOUT and is tried again within the message's tries. What the dApps of a
-    transaction over several chains then undo or complete is theirs: GUARANTEED and ALL_OR_NOTHING do not differ in here.
+    A phase that takes too long ends in DELIVERY_TIMEOUT and is tried again within the message's tries. Undoing
+    or completing a transaction over several chains is up to the dApps, so GUARANTEED and ALL_OR_NOTHING do not
+    differ here.
     """
 
     BEST_EFFORT = "BEST_EFFORT"  # no: only its TTL counts
@@ -65,7 +66,7 @@ LEAST_TTL: Final = 60
 
 
 def default_ttl(kind: Kind) -> int:
-    """Seconds that clients let a message live whose sender names no TTL: for ever where its kind may, else what is recommended."""
+    """Returns the default TTL of a kind in seconds: unlimited if the kind allows it, else the recommended one."""
     recommended = RECOMMENDED_TTL[kind]
     return 0 if kind is Kind.PLAIN or recommended == 0 else max(recommended, LEAST_TTL)
 
@@ -89,13 +90,13 @@ _STATE_HASHED: Final = frozenset({Kind.STATE_SYNC, Kind.REGULATORY_ACTION, Kind.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SenderChoice:
-    """What a sender chose on chain for its messages. Times in seconds."""
+    """A sender's choice on chain for its messages; times in seconds."""
 
     max_retries: int
     base: float
     cap: float
     dead_letter: bool
-    idempotency: IdempotencyStrategy  # what the sender relies on
+    idempotency: IdempotencyStrategy  # protection against duplicates that the sender relies on
 
 
 class ChoiceBounds(BaseModel):
@@ -122,12 +123,12 @@ class ChoiceBounds(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorPolicies:
-    """What an operator decides about the policies of messages.
+    """An operator's settings for the policies of messages.
 
     Attributes:
         rows: the table by kind, with the operator's overrides.
         atomicity: the level of each kind.
-        bounds: what senders may choose.
+        bounds: limits of senders' choices.
     """
 
     rows: Mapping[Kind, DeliveryPolicy] = field(default_factory=lambda: DEFAULT_POLICIES)
@@ -135,13 +136,13 @@ class OperatorPolicies:
     bounds: ChoiceBounds = field(default_factory=ChoiceBounds)
 
     def lets_choose(self, kind: Kind) -> bool:
-        """Whether senders may choose the policy of messages of that kind; not of critical regulatory actions."""
+        """Whether senders may choose the policy of messages of that kind; never for critical regulatory actions."""
         return self.bounds.enabled and kind is not Kind.REGULATORY_ACTION_CRITICAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessagePolicy:
-    """Everything that holds for the delivery of one message: the fields of OIP's `MessageDeliveryGuarantee`, and its atomicity."""
+    """The policy of a message's delivery: the fields of OIP's `MessageDeliveryGuarantee`, and its atomicity."""
 
     ttl_seconds: int  # 0 is for ever
     idempotency_strategy: IdempotencyStrategy
@@ -150,7 +151,7 @@ class MessagePolicy:
     atomicity: Atomicity
 
     def value(self) -> dict[str, Any]:
-        """OIP's fields by their names and in their units, for JSON."""
+        """Returns OIP's fields by their names and in their units, for JSON."""
         return {
             "semantics": "AT_LEAST_ONCE",  # the destination's router executes a message once in any case
             "ttlSeconds": self.ttl_seconds,
@@ -165,7 +166,7 @@ class MessagePolicy:
 
 
 def resolve_ttl(sender_ttl: int, asset_minimum: int | None) -> int:
-    """Seconds that a message lives: what its sender asked for, or the least that its asset's class demands; 0 is for ever."""
+    """Returns a message's TTL in seconds: the sender's, or the minimum of its asset class; 0 is unlimited."""
     if asset_minimum is None or sender_ttl == 0:
         return sender_ttl
     return max(sender_ttl, asset_minimum)
@@ -179,16 +180,18 @@ def policy_of(
     attested_origin: bool = False,
     guards: Collection[IdempotencyStrategy] = (),
 ) -> MessagePolicy:
-    """The policy of one message: its kind's row, the operator's override, and its sender's choice within the operator's bounds.
+    """Returns the policy of one message.
 
-    A critical regulatory action is tried without end and is never a dead letter, whatever anybody chose.
+    Its kind's row, the operator's override, and its sender's choice within the bounds.
+
+    A critical regulatory action is retried without limit and never becomes a dead letter, whatever anyone chose.
 
     Args:
-        message: which one.
+        message: the message.
         operator: the table by kind with overrides, and the bounds.
-        choice: what its sender chose on chain; None if nothing.
-        attested_origin: whether the message comes from a chain whose transactions are attested (Canton's, for example).
-        guards: those that the recipient is known to have; the router checks the id for every recipient.
+        choice: the sender's choice on chain, or None.
+        attested_origin: whether the message comes from a chain whose transactions are attested, such as Canton.
+        guards: guards that the recipient is known to have; the router checks the id for every recipient.
     """
     delivery, relied_on = operator.rows[message.kind], None
     if choice is not None and operator.lets_choose(message.kind):
@@ -205,7 +208,7 @@ def policy_of(
 def _strategy(
     kind: Kind, guards: Collection[IdempotencyStrategy], chosen: IdempotencyStrategy | None
 ) -> IdempotencyStrategy:
-    """What its sender or its kind asks of the recipient, if the recipient has it."""
+    """Returns the strategy that the sender or the kind requires of the recipient, if the recipient has it."""
     by_kind = IdempotencyStrategy.MESSAGE_ID
     if kind in _STATE_HASHED:
         by_kind = IdempotencyStrategy.MESSAGE_ID_PLUS_STATE_HASH
@@ -217,21 +220,21 @@ def _strategy(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssetClass:
-    """One class."""
+    """A class of assets with a minimum TTL."""
 
     name: str
     min_ttl: int  # seconds
     members: frozenset[tuple[int, bytes]]  # contracts by chain and address (32 bytes): as sender or as recipient
 
     def holds(self, sender: tuple[int, bytes], recipient: tuple[int, bytes]) -> bool:
-        """Whether messages from one to the other are about its assets."""
+        """Whether messages from that sender to that recipient are about the class's assets."""
         return sender in self.members or recipient in self.members
 
 
 def strictest(
     classes: Iterable[AssetClass], sender: tuple[int, bytes], recipient: tuple[int, bytes]
 ) -> AssetClass | None:
-    """The class with the longest minimum among those that hold for a message; None if none does."""
+    """Returns the class with the longest minimum among those that apply to a message, or None."""
     holding = [one for one in classes if one.holds(sender, recipient)]
     return max(holding, key=lambda one: one.min_ttl, default=None)
 
@@ -242,6 +245,9 @@ def class_of(message: Message, classes: Iterable[AssetClass]) -> AssetClass | No
 
 
 def ttl_violation(message: Message, classes: Iterable[AssetClass]) -> AssetClass | None:
-    """The class whose minimum a message was routed below; it can't be raised any more, since the id binds it."""
+    """Returns the class whose minimum TTL a message violates, or None.
+
+    Nobody can raise its TTL, since the id binds it.
+    """
     found = class_of(message, classes)
     return found if found is not None and resolve_ttl(message.ttl, found.min_ttl) != message.ttl else None

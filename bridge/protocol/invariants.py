@@ -1,4 +1,4 @@
-"""What must hold between settings that look independent. A relayer does not start when one of these fails."""
+"""Constraints between settings that look independent. A relayer refuses to start if one of them is violated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NEVER_WAITS: Final = frozenset({Kind.HEARTBEAT})  # replaced by the next one, n
 
 
 class Reliability(BaseModel):
-    """Values that must fit each other. Times are in seconds. The dedup window is the setting `retention`."""
+    """Values that must be consistent with each other; times in seconds. The dedup window is the setting `retention`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -36,22 +36,22 @@ class Reliability(BaseModel):
 
     @property
     def all_ttls(self) -> Mapping[Kind, int]:
-        """The TTL of every kind, in seconds; 0 is for ever."""
+        """Returns the TTL of every kind in seconds; 0 is unlimited."""
         return {**RECOMMENDED_TTL, **self.ttls}
 
 
 def require_reliable(
     values: Reliability, policies: Mapping[Kind, DeliveryPolicy] = DEFAULT_POLICIES, dedup_window: float = 30 * 86_400
 ) -> None:
-    """Checks that settings hold together.
+    """Checks that settings are consistent.
 
     Args:
         values: the settings.
         policies: the policy of each kind.
-        dedup_window: seconds for which a message that was seen is remembered.
+        dedup_window: seconds for which an observed message is remembered.
 
     Raises:
-        PolicyError: some do not; the text names both values of each pair.
+        PolicyError: some contradict each other; the text names both values of each pair.
     """
     problems = [
         *_window(values, dedup_window),
@@ -64,7 +64,7 @@ def require_reliable(
 
 
 def longest_wait(policy: DeliveryPolicy) -> float | None:
-    """The longest that all waits of a policy take, jitter included, in seconds; None if there is no end."""
+    """Returns the longest sum of all waits of a policy in seconds, including jitter; None is unlimited."""
     if policy.max_retries is None:
         return None
     waits = (

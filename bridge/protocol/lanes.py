@@ -1,4 +1,4 @@
-"""Whether a lane is worked on: running, paused by an operator, or halted because going on could have lost something."""
+"""The state of a lane: running, paused by an operator, or halted because continuing could lose messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class LaneState(StrEnum):
-    """What is done with a lane's outbox entries. They are observed and kept in every state."""
+    """The treatment of a lane's outbox entries. They are observed and kept in every state."""
 
     RUNNING = "RUNNING"  # delivered
     PAUSED = "PAUSED"  # kept waiting, because an operator said so
@@ -27,15 +27,15 @@ class Lane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneChange:
-    """A lane came into a state."""
+    """A change of a lane's state."""
 
     lane: Lane
     state: LaneState
-    reason: str  # for people; a halt's says what has to be put right before `waybill lane resume`
-    by: str  # who did it: an operator's name, or the worker
+    reason: str  # for people; for a halt, what to repair before `waybill lane resume`
+    by: str  # an operator's name, or the worker
     at: float  # Unix seconds
 
 
 def takes_effect(before: LaneState, after: LaneState) -> bool:
-    """Whether a lane in the state `before` comes into the state `after`; see `Lanes.change`."""
+    """Whether a lane in the state `before` may change to the state `after`; see `Lanes.change`."""
     return before is not after and not (before is LaneState.HALTED and after is LaneState.PAUSED)

@@ -16,14 +16,14 @@ from bridge.protocol.gmps import Gmp
 
 
 class TransientError(Exception):
-    """The world did not answer, or said "later": the same call may succeed."""
+    """A failure that may pass: the same call may succeed later."""
 
 
 class UnansweredError(TransientError):
-    """No endpoint or service gave an answer that can be used: that says nothing of what was asked for, and costs no try.
+    """No endpoint or service gave a usable answer. The failure says nothing about the request, and costs no try.
 
     Attributes:
-        chain_id: the chain whose endpoints did not answer; None where no chain was asked, or it is not known which.
+        chain_id: chain whose endpoints did not answer; None if no chain was asked, or the chain is unknown.
     """
 
     def __init__(self, *texts: object, chain_id: int | None = None) -> None:
@@ -32,23 +32,26 @@ class UnansweredError(TransientError):
 
 
 class NotTakenError(UnansweredError):
-    """No node takes a transaction, in words that do not say why: they may mean that none ever will."""
+    """Every node rejects a transaction for a reason that Waybill does not know. Nodes may reject it for ever."""
 
 
 class TransportUsedError(TransientError):
-    """A GMP counts a delivery as made, and the router has no receipt of the message: another message has its place."""
+    """The GMP counts a delivery as made, but the router has no receipt of the message.
+
+    Another message used its place.
+    """
 
 
 class AttestationPendingError(TransientError):
-    """A GMP's own parties have not attested yet, which takes them its time: nothing is wrong with anybody."""
+    """The GMP has not attested the message yet, within its usual time."""
 
 
 class InsufficientFundsError(TransientError):
-    """The account can't pay for a transaction now; it needs money."""
+    """The account cannot pay for a transaction now."""
 
 
 class FeesTooHighError(TransientError):
-    """The chain wants more per gas than is to be paid; it may want less later."""
+    """The chain's fees exceed the limit; they may fall."""
 
     def __init__(self, chain_id: int, wanted: int, limit: int) -> None:
         super().__init__(f"chain {chain_id} wants {wanted} wei per gas, more than the limit of {limit}")
@@ -59,14 +62,14 @@ class TerminalError(Exception):
 
 
 class CallRevertedError(Exception):
-    """A contract refused a call.
+    """A contract call reverted.
 
     Attributes:
-        data: what it returned: a selector and arguments, or nothing.
+        data: revert data: a selector and arguments, or nothing.
     """
 
     def __init__(self, data: bytes, asked: str = "") -> None:
-        """`asked` names function and contract, where they are not of Waybill's own choice."""
+        """Takes the revert data; `asked` names function and contract, for contracts that others chose."""
         text = f"{asked}: {explain_revert(data)}" if asked else explain_revert(data)
         if asked and not data:
             text += "; so answers a contract without that function: compare its address in the network file and the settings"
@@ -76,18 +79,18 @@ class CallRevertedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block's header, as far as the bridge needs it."""
+    """The fields of a block's header that the bridge uses."""
 
     number: int
     hash: bytes
     parent_hash: bytes
     timestamp: int  # Unix seconds
-    gas_limit: int = 0  # gas that all its transactions may use together; 0: unknown
+    gas_limit: int = 0  # 0: unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """An event as a chain keeps it, pinned by the hash of its block."""
+    """An event on a chain, identified by the hash of its block."""
 
     address: str
     topics: tuple[bytes, ...]
@@ -105,18 +108,15 @@ class Call:
     to: str
     data: bytes
     value: int = 0  # wei
-    gas: int | None = None  # gas; None lets the chain estimate it
-    by_anyone: bool = field(
-        default=False, compare=False
-    )  # whether nothing depends on who makes it; no part of the call
-    returns: tuple[str, ...] = field(
-        default=(), compare=False
-    )  # ABI types that an answer must decode as to be one; no part of the call
+    gas: int | None = None  # gas limit; None lets the chain estimate it
+    # Not parts of the call itself:
+    by_anyone: bool = field(default=False, compare=False)  # whether the result is the same for every sender
+    returns: tuple[str, ...] = field(default=(), compare=False)  # ABI types as which an answer must decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """What became of a transaction that a block included, or of one call among several that share it."""
+    """The outcome of an included transaction, or of one of several calls that share it."""
 
     transaction_hash: bytes
     block_number: int
@@ -137,92 +137,94 @@ class Fees:
 class Chain(Protocol):
     """One chain behind its RPC endpoints.
 
-    Every method raises `UnansweredError` when no endpoint gives a usable answer. Where several have to agree, an answer, a refusal
-    too, is what so many of them give; a number in which they may differ is what so many have reached.
+    Every method raises `UnansweredError` when no endpoint gives a usable answer. If several endpoints must
+    agree, an answer or a refusal counts once enough of them give it, and a growing number counts as far as
+    enough of them have reached it.
     """
 
     @property
     def chain_id(self) -> int:
-        """The EIP-155 id, as the deployment has it and the endpoints confirmed it."""
+        """The EIP-155 id in the deployments file, which the endpoints have confirmed."""
 
     async def head(self) -> Block:
-        """The newest block."""
+        """Returns the newest block."""
 
     async def height_of(self, tag: FinalityTag) -> int:
-        """The number of the newest block that the chain itself calls so."""
+        """Returns the number of the newest block with that tag."""
 
     async def block(self, number: int) -> Block | None:
-        """The block at that height on the chain as it is now, or None above the head."""
+        """Returns the block at that height on the current chain, or None above the head."""
 
     async def logs(self, first: int, last: int, addresses: Sequence[str], topics: Sequence[bytes]) -> list[Log]:
-        """Logs of blocks `first`…`last` (both included) from those addresses with one of those topics 0, in order."""
+        """Returns the logs of blocks `first`…`last` (inclusive) in order, with any of the addresses and topics 0."""
 
     async def call(self, call: Call, *, sender: str | None = None, block: int | None = None) -> bytes:
-        """What a contract answers, without a transaction; at the head or at the end of a block.
+        """Returns a contract's answer without a transaction, at the head or at the end of a block.
 
         Raises:
-            CallRevertedError: the contract refused.
-            UnansweredError: no endpoint's answer decodes as the types that the call `returns`, too.
+            CallRevertedError: the call reverted.
+            UnansweredError: also if no endpoint's answer decodes as the types that the call `returns`.
         """
 
     async def estimate_gas(self, call: Call, sender: str) -> int:
-        """How much gas the call would need.
+        """Returns the gas that the call needs.
 
         Raises:
             CallRevertedError: the call would revert.
         """
 
     async def fees(self, limit: int | None = None) -> Fees:
-        """Fees at which a transaction is likely to be included soon, with a margin for a rising base fee.
+        """Returns fees at which a transaction is likely to be included soon, with a margin for a rising base fee.
 
         Args:
-            limit: wei per gas that they do not exceed; the margin gives way to it.
+            limit: upper bound in wei per gas; the margin shrinks to stay within it.
 
         Raises:
-            FeesTooHighError: the next block wants more than the limit.
+            FeesTooHighError: the next block requires more than the limit.
         """
 
     async def broadcast(self, transaction: bytes) -> None:
-        """Hands a signed transaction to the chain; one that it already knows is no error.
+        """Broadcasts a signed transaction; a transaction that the nodes already know is not an error.
 
         Raises:
-            InsufficientFundsError: the account can't pay for it now.
+            InsufficientFundsError: the account cannot pay for it now.
             TerminalError: a node calls this transaction malformed.
-            TransientError: the chain does not answer; or its nonce is used, by what a reorg may have taken back by now.
+            TransientError: the chain does not answer, or the nonce is used, perhaps in a block that a reorg has
+                removed since.
         """
 
     async def receipt(self, transaction_hash: bytes) -> Receipt | None:
-        """The receipt of a transaction that a block of the current chain includes, else None."""
+        """Returns the receipt of a transaction in a block of the current chain, or None."""
 
     async def transaction_count(self, address: str) -> int:
-        """How many transactions of that account are included: its next nonce as far as the chain knows."""
+        """Returns the number of the account's included transactions, which is its next nonce."""
 
     async def pending_count(self, address: str) -> int:
-        """The same with the transactions that nodes hold and no block includes yet."""
+        """Returns the number of the account's transactions, including those that are pending in the nodes' pools."""
 
     async def balance(self, address: str) -> int:
-        """What the account holds, in wei."""
+        """Returns the account's balance in wei."""
 
 
 async def read_view(
     chain: Chain, contract: Contract, address: str, function: str, *arguments: Any, block: int | None = None
 ) -> Any:
-    """What a view function returns: the value, or a tuple of values if there are several.
+    """Returns the result of a view function: the value, or a tuple if there are several.
 
-    An account without code answers every call with nothing, as does a node that lags or lies. So an answer that does not
-    decode is never a fact about the contract.
+    An account without code answers every call with no data, as a lagging or lying node may. An answer that does
+    not decode therefore says nothing about the contract.
 
     Args:
-        chain: where.
-        contract: the ABI.
-        address: the contract's.
-        function: its name, or its full signature where it is overloaded.
-        arguments: the function's.
-        block: at whose end; None is the head.
+        chain: chain to ask.
+        contract: ABI of the contract.
+        address: address of the contract.
+        function: name, or full signature if the function is overloaded.
+        arguments: arguments of the function.
+        block: block at whose end the function is called; None is the head.
 
     Raises:
-        CallRevertedError: the contract refused.
-        UnansweredError: no endpoint gives an answer of this function.
+        CallRevertedError: the call reverted.
+        UnansweredError: no endpoint gave an answer of this function.
     """
     call = Call(to=address, data=contract.encode(function, *arguments), returns=contract.outputs(function))
     try:
@@ -240,75 +242,75 @@ async def read_view(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispatch:
-    """One GMP took a message on its source chain."""
+    """A message that a GMP accepted on its source chain."""
 
     gmp: Gmp
     message_id: bytes
     source_chain: int
     destination_chain: int
     envelope: bytes
-    transport_id: str  # the GMP's own name for it, to look it up in the GMP's explorer
+    transport_id: str  # the GMP's own id, for the GMP's explorer
     block_number: int
     block_hash: bytes
     transaction_hash: bytes
     log_index: int
-    evidence: Mapping[str, str | int] = field(default_factory=dict)  # what attesting needs beyond the envelope
+    evidence: Mapping[str, str | int] = field(default_factory=dict)  # further data that the attestation requires
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Which logs an adapter wants to see of a chain."""
+    """The logs that an adapter reads from a chain."""
 
     addresses: tuple[str, ...]
     topics: tuple[bytes, ...]
 
 
 class Attester(Protocol):
-    """Where a GMP's attestation comes from: its own network, or, on a devnet, keys kept here."""
+    """The source of a GMP's attestations: its network, or local keys on a devnet."""
 
     async def attest(self, dispatch: Dispatch) -> bytes:
-        """The attestation that the destination's contracts ask for.
+        """Returns the attestation that the destination's contracts require.
 
         Raises:
-            AttestationPendingError: not there yet.
-            TransientError: nobody could be asked.
+            AttestationPendingError: the GMP has not attested the message yet.
+            TransientError: no service answered.
         """
 
 
 class Adapter(Protocol):
-    """One GMP: how to see that it took a message, and how to deliver what it took."""
+    """One GMP: recognises the messages that it accepted, and delivers them."""
 
     @property
     def gmp(self) -> Gmp:
-        """Which one."""
+        """The adapter's GMP."""
 
     def watch(self, chain_id: int) -> Watch:
-        """The GMP's logs on a source chain."""
+        """Returns the GMP's logs to read on a source chain."""
 
     def dispatches(self, chain_id: int, logs: Sequence[Log]) -> list[Dispatch]:
-        """The messages in those logs that Waybill's adapter sent; everything else is left out.
+        """Returns the messages in the logs that Waybill's adapter sent, and ignores all other logs.
 
-        `logs` are all that were watched in a range of blocks, in order, so that one event can lean on another.
+        `logs` are all watched logs in a range of blocks, in order, so that one event can refer to another.
         """
 
     def delivery_gas(self, envelope: bytes) -> int:
-        """The gas that a delivery's transaction is given: it follows from what the message declares, and from nothing else."""
+        """Returns the gas limit of a delivery's transaction, which depends only on what the message declares."""
 
     async def attest(self, dispatch: Dispatch) -> bytes:
-        """The attestation for a delivery; see `Attester.attest`."""
+        """Returns the attestation for a delivery; see `Attester.attest`."""
 
     async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
-        """The next transaction on the destination, or None once this GMP's delivery is there.
+        """Returns the next transaction on the destination, or None once this GMP's delivery has arrived.
 
-        Reads the destination first, so that what another account delivered costs nothing.
+        Reads the destination first, so that a delivery by another account costs nothing.
         """
 
 
 class Clock(Protocol):
-    """Time, and waiting."""
+    """The source of time."""
 
     def now(self) -> float:
-        """Unix seconds."""
+        """Returns Unix seconds."""
 
     async def sleep(self, seconds: float) -> None:
-        """Returns after that many seconds."""
+        """Waits for that many seconds."""

@@ -99,8 +99,8 @@ class RetryJob(Job):
 
     request: RetryRequest
     state: RetryState = RetryState.OPEN
-    blocked_by: RetryBudget | None = None  # what it was put off for, if that was a budget
-    letter: bool | None = None  # of one that is DEAD: whether it has a dead letter
+    blocked_by: RetryBudget | None = None  # the budget that blocks it, if any
+    letter: bool | None = None  # whether a DEAD job has a dead letter
     gmps: frozenset[Gmp] = frozenset()  # chosen for it
     wanted: frozenset[Gmp] = frozenset()  # the GMPs that an operator named; empty: the best ones
     transaction_hash: bytes | None = None
@@ -179,7 +179,7 @@ class ExecutionJob(Job):
 
     state: ExecutionState = ExecutionState.WAITING
     round: int = 0  # grows when it can't be executed any more after a transaction was tried
-    was_sent: bool = False  # whether a transaction was tried in this round; the nonce ledger knows what became of it
+    was_sent: bool = False  # whether a transaction was tried in this round; the nonce ledger has its outcome
 
     @property
     def transaction_key(self) -> str:

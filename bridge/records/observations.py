@@ -93,6 +93,6 @@ class ObservedRange:
 class Rewound:
     """The effects of a rollback."""
 
-    dropped: int  # outbox entries from this chain that nobody had worked on
+    dropped: int  # untouched outbox entries from this chain
     orphaned: int  # outbox entries from this chain that are kept, marked
     unconfirmed: int  # deliveries to this chain that were thought final

@@ -91,7 +91,7 @@ class Claim:
 class ObservedDelivery:
     """Where a GMP's delivery was observed on the destination."""
 
-    block: BlockRef  # of the transaction, or, without one, the block at whose end it was seen
+    block: BlockRef  # block of the transaction, or the one at whose end the delivery was seen
     transaction_hash: bytes | None  # None: another account delivered
 
 

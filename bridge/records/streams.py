@@ -26,9 +26,9 @@ REFUSED: Final = "refused"
 class Stream(StrEnum):
     """What a record is about; each stream has its own topic."""
 
-    MESSAGES = "messages"  # what happened to a message and its deliveries
-    RETRIES = "retries"  # what the index asks to retry, and what became of it
-    DIVERGENCES = "divergences"  # what the index finds contradicting, and when it no longer does
+    MESSAGES = "messages"  # events of messages and their deliveries
+    RETRIES = "retries"  # the index's retry requests and their outcomes
+    DIVERGENCES = "divergences"  # contradictions that the index finds, and their end
     DEAD_LETTERS = "dead_letters"  # records of the log of dead letters
 
 
@@ -37,7 +37,7 @@ class Change:
     """Something that happened, before it has a version."""
 
     stream: Stream
-    key: str  # the message's id as 0x and 64 hex digits; of what is about no message, a lane
+    key: str  # the message's id as 0x and 64 hex digits, or a lane
     event: str
     at: float  # Unix seconds
     data: Mapping[str, Any]  # JSON
@@ -61,7 +61,7 @@ class StreamStatus:
     sent: Mapping[str, int]  # records sent, by stream, and `REFUSED`
     holder: str  # which worker sends
     halted: str  # why publishing halted, until an operator resumes it; empty while it goes on
-    error: str  # what kept the last try from sending; empty: nothing
+    error: str  # error of the last try; empty: none
 
 
 def change_of(record: LogRecord) -> Change:

@@ -33,7 +33,7 @@ _LONGEST_PAUSE: Final = 15.0  # seconds
 
 
 class _Change(Enum):
-    """What became of a block that was read."""
+    """The state of a block that was read."""
 
     NONE = auto()
     REPLACED = auto()  # by a reorg
@@ -253,7 +253,7 @@ class Observer:
         return min(last, doubted.number) if doubted is not None else last
 
     async def _change_below(self, cursor: Cursor | None) -> _Change:
-        """What became of the last block that was read."""
+        """Returns whether the last block that was read still stands."""
         if cursor is None:
             return _Change.NONE
         block = await self._chain.block(cursor.position.number)
@@ -339,7 +339,7 @@ class Observer:
         return is_recorded
 
     def _without_crowding(self, findings: Findings) -> tuple[Findings, int | None]:
-        """Leaves out new messages of senders that have their share; returns also the lowest block with one."""
+        """Leaves out new messages of senders that have used up their share; also returns the lowest block with one."""
         crowding = self._capacity.crowding()
         if not crowding:
             return findings, None

@@ -36,7 +36,7 @@ from bridge.store.finality import Finality
 _log = structlog.get_logger(__name__)
 
 _RETENTION_EVERY = 600.0  # seconds
-_COMPLETENESS_EVERY = 60.0  # seconds between two comparisons of what was found with what the routers have counted
+_COMPLETENESS_EVERY = 60.0  # seconds between two comparisons with the routers' counters
 _COUNTERS_EVERY = 5.0  # a killed process loses this much of its counts
 _FORGOTTEN_AT_ONCE = 200  # entries
 

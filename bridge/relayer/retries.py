@@ -207,10 +207,10 @@ class Recovery:
             return ()
 
     async def _require_budget(self, plan: Plan, job: RetryJob | None = None) -> None:
-        """Refuses a retry beyond those that are paid for, unless an operator let it through.
+        """Checks the retry budget, unless an operator granted this retry.
 
         Raises:
-            BudgetSpentError: the message was retried as often as is paid for.
+            BudgetSpentError: the message's retries have exhausted its budget.
         """
         made, most = plan.attempt - 1, self._settings.max_message_retries
         if made >= most and not (job is not None and await self._exhaustion.is_let_through(job)):
@@ -219,7 +219,7 @@ class Recovery:
     async def _blocked(self, context: JobContext[RetryJob], error: BudgetSpentError) -> None:
         """Handles an exhausted budget.
 
-        A lane's is refilled the next day; a message's own is final and ends the message.
+        A lane's budget is refilled the next day; a message's own is final and ends the message.
         """
         job, now, budget = context.job, self._clock.now(), RetryBudget.MESSAGE
         if job.state is RetryState.SENDING:  # a transaction sent before a crash may still be included
@@ -316,7 +316,7 @@ class BudgetExhaustion:
         self._usable = usable
 
     async def is_let_through(self, job: RetryJob) -> bool:
-        """Whether an operator has allowed this one attempt whatever the message has cost."""
+        """Whether an operator granted this attempt beyond the budget."""
         return await self._dead_letters.is_let_through(spent_id(job.request.message_id, job.request.attempt))
 
     async def writes_letter(self, message: Message) -> bool:

@@ -1,6 +1,7 @@
 """Bounds how many messages the store holds: while it is full, new ones wait on their chain.
 
-One sender may take three quarters. Its further messages wait on their chain, and those of others are taken in.
+One sender may use three quarters of the capacity. Its further messages then wait on their chain, while those of
+others are recorded.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ class SeenCapacity:
         return self._is_full
 
     def crowding(self) -> frozenset[bytes]:
-        """Returns the senders (32 bytes) that have their share, and from which the store accepts no new message now."""
+        """Returns the senders (32 bytes) that have used up their share.
+
+        The store accepts no new messages from them now.
+        """
         self._look_again()
         return self._crowding
 
@@ -53,7 +57,7 @@ class SeenCapacity:
             self._look_at = now + max(_LOOK_EVERY, room / _FASTEST, _PAUSE * duration)
 
     def _look(self, capacity: int) -> int:
-        """Counts what the store holds; returns how many messages may come before the next count."""
+        """Counts the messages in the store; returns how many may come before the next count."""
         seen, was_full = self._outbox.seen(), self._is_full
         share = max(1, capacity - max(1, capacity // _SHARES))
         self._note_crowding(seen, share)
@@ -69,7 +73,10 @@ class SeenCapacity:
         return (capacity if self._crowding else share) - seen
 
     def _note_crowding(self, seen: int, share: int) -> None:
-        """Notes who has a share. Only with room for some more does a sender lose the note, so that it is not put on and off."""
+        """Records which senders have used up their share.
+
+        A sender is released only once some room is free, which avoids flapping.
+        """
         before = self._crowding
         least = max(1, share - share // _SHARES) if before else share
         counts = self._outbox.seen_by_sender(least) if seen >= least else {}

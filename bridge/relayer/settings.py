@@ -44,7 +44,7 @@ class Ordering(StrEnum):
 
 
 class AssetClassSettings(Section):
-    """How long messages about a class of assets live at least, and whose messages those are."""
+    """The minimum TTL of messages about a class of assets, and the accounts that send and receive them."""
 
     min_ttl: int | None = Field(
         default=None,
@@ -54,10 +54,10 @@ class AssetClassSettings(Section):
     members: dict[str, Addresses] = Field(description="contracts that send or receive them, by name of the chain")
 
     def least(self, name: str) -> int:
-        """The minimum, or the document's for that name.
+        """Returns the minimum TTL, or the document's for that name.
 
         Raises:
-            ValueError: there is neither.
+            ValueError: neither is set.
         """
         minimum = self.min_ttl or _DOCUMENTED.get(name)
         if minimum is None:
@@ -67,7 +67,7 @@ class AssetClassSettings(Section):
 
 
 class PhaseSettings(Section):
-    """How long each phase of a delivery may take; times in seconds. They never touch a message's TTL."""
+    """Timeouts of a delivery's phases, in seconds. They do not affect a message's TTL."""
 
     attest: float = Field(default=120.0, gt=0, description="until the GMP's attestation is there")
     deliver: float = Field(default=900.0, gt=0, description="until the delivery is in a block")
@@ -120,9 +120,7 @@ class RelaySettings(CommitSettings):
     )
     reliability: Reliability = Field(default=Reliability(), description="values that must fit each other")
 
-    BLOCK_RANGE: ClassVar[int] = (
-        5_000  # blocks per request when catching up; an endpoint that refuses so many is asked for fewer
-    )
+    BLOCK_RANGE: ClassVar[int] = 5_000  # blocks per request when catching up; halved for an endpoint that refuses it
 
     @field_validator("policies")
     @classmethod
@@ -143,11 +141,11 @@ class RelaySettings(CommitSettings):
         return self.gmps - self.paused_gmps
 
     def delivery_policies(self) -> Mapping[Kind, DeliveryPolicy]:
-        """The table of policies with the overrides."""
+        """Returns the policy table with the overrides."""
         return policy_table(self.policies)
 
     def operator_policies(self) -> OperatorPolicies:
-        """What these settings decide about the policies of messages."""
+        """Returns the operator's part of the policies of messages."""
         atomicity = {**DEFAULT_ATOMICITY, **self.atomicity}
         return OperatorPolicies(rows=self.delivery_policies(), atomicity=atomicity, bounds=self.sender_choices)
 
@@ -178,7 +176,7 @@ class RelaySettings(CommitSettings):
         return (not self.allow_chains or name in self.allow_chains) and name not in self.deny_chains
 
     def acceptance(self, deployment: Deployment) -> RelayPolicy:
-        """Whose messages are delivered."""
+        """Returns the filter of messages that are delivered."""
         return RelayPolicy(
             withheld_sources=frozenset(
                 chain.chain_id for chain in deployment.chains if not self.accepts_chain(chain.name)

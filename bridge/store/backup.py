@@ -75,7 +75,7 @@ def restore(path: Path, url: str, *, replace: bool = False) -> Copied:
         StoreBusyError: the store does not answer.
     """
     if not path.exists():
-        raise StoreError(f"there is no backup {path}")
+        raise StoreError(f"no backup at {path}")
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "backup.db"
         try:
@@ -98,7 +98,7 @@ def restore(path: Path, url: str, *, replace: bool = False) -> Copied:
 def _copy_file(source: Path, target: Path) -> None:
     """Copies with SQLite's online backup: consistent under writes, and without the write-ahead log."""
     if not source.exists():
-        raise StoreError(f"there is no store {source}: has a relayer run yet?")
+        raise StoreError(f"no store at {source}: has a relayer run yet?")
     with (
         closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as reading,
         closing(sqlite3.connect(target)) as writing,

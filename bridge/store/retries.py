@@ -18,13 +18,13 @@ _JOBS = "retry jobs"
 
 
 class Retries:
-    """Where requests are copied to, as jobs. Every method is one transaction."""
+    """Stores copied retry requests as jobs. Every method is one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def cursor(self) -> int:
-        """The sequence of the last request copied, 0 before the first."""
+        """Returns the sequence of the last copied request, or 0."""
         with self._database.reading() as connection:
             return position(connection, RETRY_REQUESTS) or 0
 
@@ -36,7 +36,7 @@ class Retries:
         return new
 
     def blocked(self) -> list[BlockedRetries]:
-        """What budgets keep from being made, for each lane that ever had a retry."""
+        """Returns the retries that budgets block, for each lane that ever had a retry."""
         lane = (jobs.c.source_chain, jobs.c.destination_chain)
         query = select(
             *lane,

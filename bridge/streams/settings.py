@@ -74,7 +74,7 @@ class KafkaSettings(Section):
 
     PARTITIONS: ClassVar[int] = 6  # of a topic that is made
     REPLICATION_FACTOR: ClassVar[int] = -1  # the brokers' default
-    POLL_INTERVAL: ClassVar[float] = 1.0  # seconds between two looks at what is to be sent
+    POLL_INTERVAL: ClassVar[float] = 1.0  # seconds between two polls for unsent records
     DIVERGENCE_INTERVAL: ClassVar[float] = 60.0  # seconds between two looks at the index's divergences
 
     @model_validator(mode="after")

@@ -279,7 +279,7 @@ class Evidence:
         def ask() -> _T:
             with self._index() as index:
                 if index is None:
-                    raise TransientError("there is no index yet; start `waybill index run`")
+                    raise TransientError("no index yet: start `waybill index run`")
                 return question(index)
 
         return await asyncio.to_thread(ask)

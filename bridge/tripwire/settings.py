@@ -35,5 +35,8 @@ class TripwireSettings(Section):
         return self
 
     def sending(self) -> SendingSettings:
-        """How patiently a pause is sent. No fee is too high for it, and it counts for no bound of the relayer's spending."""
+        """Returns the settings for sending a pause.
+
+        No fee limit, and not counted towards the relayer's spending bounds.
+        """
         return SendingSettings(poll_interval=self.POLL_INTERVAL, fee_bump_after=self.FEE_BUMP_AFTER, max_calls_per_tx=1)

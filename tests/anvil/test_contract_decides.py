@@ -60,7 +60,7 @@ async def test_safe_decides_and_its_signature_is_checked_again(
                 sent = [await traffic.send(Gmp.AXELAR) for _ in range(3)]
                 await until(lambda: relayer.log.count("delivery dead") == 3, "three dead letters")
             first, second, third = (f"0x{message.id.hex()}/axelar/0" for message in sent)
-            assert "is no operator on chain" in await dlq(
+            assert "is not an operator on chain" in await dlq(
                 "decide", first, "requeue", *why, "--maker", safe, code=FAILED
             )
             await _make_operator(devnet, chain, safe)

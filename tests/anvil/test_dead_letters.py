@@ -266,7 +266,7 @@ async def _nobody_else_decides(command: object, ids: list[str], message_id: str)
     shown = await command("show", message_id)
     for question in ("permanent or transient", "systemic or isolated", "would retry succeed", "governance warranted"):
         assert question in shown
-    assert "is no operator on chain" in await command(
+    assert "is not an operator on chain" in await command(
         "decide", ids[0], "abandon", *why, "--key", STRANGER_KEY, code=FAILED
     )
     assert "needs a rationale" in await command("decide", ids[0], "abandon", "--rationale", " ", code=FAILED)

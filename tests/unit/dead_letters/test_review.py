@@ -360,7 +360,7 @@ async def test_requeue_reopens_the_delivery_and_may_repeat() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operator", "why"), [(STRANGER, "is no operator on chain"), (None, "needs the operator's key")]
+    ("operator", "why"), [(STRANGER, "is not an operator on chain"), (None, "needs the operator's key")]
 )
 async def test_only_an_operator_decides_before_anything_is_sent(operator: object, why: str) -> None:
     dead_letter_queue = Office(operator)
@@ -378,7 +378,7 @@ async def test_former_operator_can_not_record_a_draft() -> None:
     event_id, review = await dead_letter_queue.letter(), dead_letter_queue.review
     drafted = await review.draft(event_id, Decision.ABANDON, "because", OPERATOR.address)
     dead_letter_queue.chains[ALPHA].owner = STRANGER.address
-    with pytest.raises(DecisionError, match="is no operator on chain"):
+    with pytest.raises(DecisionError, match="is not an operator on chain"):
         await review.record(signed(drafted, OPERATOR), KeySealer(OPERATOR), 0)
     assert dead_letter_queue.status() is LetterStatus.PENDING_REVIEW
 

@@ -85,7 +85,7 @@ test("whoever is no operator is refused and told so, and nothing is decided", as
   await abandon.getByText("say why").waitFor();
   await abandon.getByLabel("Why").fill("I would rather not");
   await abandon.getByRole("button", { name: "Abandon" }).click();
-  await abandon.getByText(`account ${PERSON.address} is no operator on chain`).waitFor();
+  await abandon.getByText(`account ${PERSON.address} is not an operator on chain`).waitFor();
   await page.reload();
   await state(page, "PENDING_REVIEW");
   await context.close();
