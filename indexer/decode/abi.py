@@ -74,19 +74,19 @@ def exceeds(words: Bytes, bits: int) -> Flags:
 
 def unsigned(rows: Rows, words: Bytes, bits: int, name: str) -> NDArray[np.uint64]:
     """Decodes a ``uint8`` … ``uint64`` from each word; a larger value is an error."""
-    rows.refuse(exceeds(words, bits), f"{name} is no uint{bits}")
+    rows.refuse(exceeds(words, bits), f"{name} is not a uint{bits}")
     return to_uint64(words)
 
 
 def boolean(rows: Rows, words: Bytes, name: str) -> Flags:
     """Decodes a ``bool`` from each word."""
-    rows.refuse(exceeds(words, 8) | (words[:, 31] > 1), f"{name} is no bool")
+    rows.refuse(exceeds(words, 8) | (words[:, 31] > 1), f"{name} is not a bool")
     return np.asarray(words[:, 31] == 1)
 
 
 def address(rows: Rows, words: Bytes, name: str) -> Bytes:
     """Decodes an ``address`` from each word, left-padded as in messages."""
-    rows.refuse(exceeds(words, 160), f"{name} is no address")
+    rows.refuse(exceeds(words, 160), f"{name} is not an address")
     return words
 
 

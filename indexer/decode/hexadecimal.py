@@ -22,7 +22,7 @@ def _unhex(digits: bytes) -> Bytes:
     try:
         return np.frombuffer(binascii.unhexlify(digits), np.uint8)
     except binascii.Error:
-        raise HexError("a character that is no hexadecimal digit") from None
+        raise HexError("a character is not a hexadecimal digit") from None
 
 
 def fixed_width(values: Sequence[str], width: int) -> Bytes:
@@ -36,7 +36,7 @@ def fixed_width(values: Sequence[str], width: int) -> Bytes:
         Shape (len(values), width).
 
     Raises:
-        HexError: a value has another length, no ``0x``, or a character that is no digit.
+        HexError: a value has another length, no ``0x``, or a character that is not a digit.
     """
     joined = "".join(values)
     length = 2 + 2 * width
@@ -45,7 +45,7 @@ def fixed_width(values: Sequence[str], width: int) -> Bytes:
     try:
         characters = np.frombuffer(joined.encode("ascii"), np.uint8).reshape(-1, length)
     except UnicodeEncodeError:
-        raise HexError("a character that is no hexadecimal digit") from None
+        raise HexError("a character is not a hexadecimal digit") from None
     if not ((characters[:, 0] == ord("0")) & (characters[:, 1] == ord("x"))).all():
         raise HexError("a value does not begin with 0x")
     return _unhex(characters[:, 2:].tobytes()).reshape(-1, width)
@@ -68,7 +68,7 @@ def variable_width(values: Sequence[str]) -> tuple[Bytes, Integers]:
     try:
         digits = "".join([value[2:] for value in values]).encode("ascii")
     except UnicodeEncodeError:
-        raise HexError("a character that is no hexadecimal digit") from None
+        raise HexError("a character is not a hexadecimal digit") from None
     offsets = np.zeros(len(values) + 1, np.int64)
     np.cumsum(lengths // 2, out=offsets[1:])
     return _unhex(digits), offsets
@@ -81,11 +81,11 @@ def quantity(value: object) -> int:
         HexError: it is not one, or does not fit into 63 bits.
     """
     if not isinstance(value, str) or not value.startswith("0x"):
-        raise HexError(f"{value!r} is no quantity")
+        raise HexError(f"{value!r} is not a quantity")
     try:
         number = int(value, 16)
     except ValueError:
-        raise HexError(f"{value!r} is no quantity") from None
+        raise HexError(f"{value!r} is not a quantity") from None
     if number >= 1 << 63:
         raise HexError(f"{value!r} does not fit into 63 bits")
     return number

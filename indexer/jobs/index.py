@@ -28,7 +28,7 @@ from indexer.store.store import Store, adapters_of
 
 log = structlog.get_logger(__name__)
 
-_SAY_EVERY = 5.0  # seconds between two lines about progress
+_LOG_EVERY = 5.0  # seconds between two log lines about progress
 _MOST_FAILURES_AT_ONCE = 5  # of Spark in a row, for a run that ends at the heads
 
 
@@ -130,14 +130,14 @@ class _Progress:
     """Logs the progress of a recomputation every few seconds."""
 
     def __init__(self) -> None:
-        self._said_at = float("-inf")
+        self._logged_at = float("-inf")
 
     def __call__(self, done: int, of: int) -> None:
         """Takes the number of finished messages, and of all."""
         now = time.monotonic()
-        if now - self._said_at >= _SAY_EVERY:
+        if now - self._logged_at >= _LOG_EVERY:
             log.info("recomputing the statuses of a store that another Waybill wrote", messages=done, of=of)
-            self._said_at = now
+            self._logged_at = now
 
 
 def start_blocks(chains: list[ChainConfig]) -> dict[int, int]:

@@ -41,8 +41,8 @@ class RefreshProcess:
         """Refreshes, and waits."""
         self.start()
         if self._process is not None:
-            _, said = self._process.communicate()
-            self._report(said)
+            _, errors = self._process.communicate()
+            self._report(errors)
 
     def is_running(self) -> bool:
         """Returns whether a refresh is running; logs why the last one failed."""
@@ -55,11 +55,11 @@ class RefreshProcess:
             self._report(stderr.read())
         return False
 
-    def _report(self, said: str) -> None:
+    def _report(self, errors: str) -> None:
         process, self._process = self._process, None
         assert process is not None
         if process.returncode:
-            lines = said.strip().splitlines()
+            lines = errors.strip().splitlines()
             log.warning("refresh failed", reason=lines[-1] if lines else f"exit code {process.returncode}")
 
     def close(self) -> None:

@@ -66,7 +66,7 @@ class Headers:
         self._knows_finalized = True
 
     def head(self) -> Header:
-        """The newest block.
+        """Returns the newest block.
 
         Raises:
             RpcError: no endpoint says which it is.
@@ -228,7 +228,7 @@ class EventReader:
         final: int | None = None,
         table: Callable[[RawLogs, Emitters], pa.Table] = events_table,
     ) -> Iterator[tuple[int, pa.Table]]:
-        """The events of blocks `first`…`last`.
+        """Yields the events of blocks `first`…`last`.
 
         Args:
             first: the first block.
@@ -328,7 +328,7 @@ class EventReader:
             self._emitters = self._emitters.with_adapters(new)
             self._since.update(new)
             raw = self._asked(blocks)
-        # What it emitted before it was taken is none of ours, however the ranges happen to be cut.
+        # What it emitted before its registration does not count, however the ranges happen to be cut.
         ours = np.ones(len(raw), bool)
         for adapter, block in self._since.items():
             ours &= ~raw.emitted_by(adapter) | (raw.block_number >= block)

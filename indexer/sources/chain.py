@@ -126,7 +126,7 @@ class ChainReader:
         self._rpc.close()
 
     def head(self) -> Header:
-        """The newest block.
+        """Returns the newest block.
 
         Raises:
             RpcError: no endpoint says which it is.
@@ -182,7 +182,7 @@ class ChainReader:
         try:
             return [bytes.fromhex(answer.removeprefix("0x")) for answer in answers]
         except (AttributeError, ValueError) as error:
-            raise TransientRpcError(f"{self.config.called}: eth_call answered with no bytes: {error}") from error
+            raise TransientRpcError(f"{self.config.called}: eth_call did not answer with bytes: {error}") from error
 
     def costs(self, transactions: Sequence[bytes]) -> dict[bytes, Payment]:
         """Returns the costs of transactions; unknown ones are omitted.

@@ -25,7 +25,7 @@ from indexer.store.reader import IndexReader, Row, message_of
 from indexer.store.tables import SEEN
 
 SCANNED: Final = 500
-"""Messages that one page looks at, at most, where no index knows which of them are wanted: the next page goes on there."""
+"""Maximum number of messages that one page scans where no index selects them; the next page continues there."""
 
 
 _LASTING: Final = (Status.EXECUTED, Status.CANCELLED, Status.DIVERGED)
@@ -51,7 +51,7 @@ _ON_SOURCE: Final = "'MessageIdCreated', 'MessageRouted', 'MessageUnfunded', 'Me
 _REPORTED: Final = "'OutcomeReported', 'OutcomeContradicted'"
 
 _AMONG: Final = 10_000
-"""Ids that one query takes, at most."""
+"""Maximum number of ids in one query."""
 
 _BY_STATUS: Final = "effective_status = :status"
 _LANE: Final = ("source_chain = :source_chain and destination_chain = :destination_chain",)
@@ -61,7 +61,7 @@ class IndexBrowser(IndexReader):
     """Answers the explorer's queries."""
 
     def page(self, wanted: MessageFilter, *, after: Position | None = None, limit: int = 50) -> MessagePage:
-        """Messages, the newest first.
+        """Returns messages, newest first.
 
         Args:
             wanted: the filter. DIVERGED takes as long as `divergences`, unless `wanted.among` names the messages.
@@ -216,7 +216,7 @@ class IndexBrowser(IndexReader):
 
 
 def _tally(rows: Sequence[Row], lane: tuple[int, int] | None = None, gmp: int | None = None) -> Tally:
-    """The tally of rows that each count the messages that took the same time."""
+    """Returns the tally of rows, each of which counts the messages that took the same time."""
     arrived = sorted((row["seconds"], row["number"]) for row in rows if row["seconds"] is not None)
     return Tally(
         lane=lane,

@@ -150,7 +150,7 @@ def _sqlite(url: URL, writes: bool) -> Engine:  # noqa: FBT001  one signature fo
 
 
 def _postgresql(url: URL, writes: bool) -> Engine:  # noqa: FBT001  as above
-    # A server that was restarted closed our connections: each is tried before it is used.
+    # A restarted server has closed our connections, so each is checked before it is used.
     waits = {"connect_timeout": _CONNECT_TIMEOUT, "options": _options(url)}
     if not writes:
         options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
@@ -166,8 +166,8 @@ def _postgresql(url: URL, writes: bool) -> Engine:  # noqa: FBT001  as above
 
 def _options(url: URL) -> str:
     """Returns the connection options of the URL, with the lock timeout."""
-    told = url.query.get("options", "")
-    joined = told if isinstance(told, str) else " ".join(told)
+    options = url.query.get("options", "")
+    joined = options if isinstance(options, str) else " ".join(options)
     return f"{joined} -clock_timeout={int(_BUSY_TIMEOUT)}s".strip()
 
 
@@ -177,7 +177,7 @@ _ENGINES: Final[Mapping[str, Callable[[URL, bool], Engine]]] = {"sqlite": _sqlit
 def _prepare(connection: Connection) -> None:
     if inspect(connection).has_table(tables.facts.name):
         _check_version(connection)
-        connection.execute(delete(tables.events).where(false()))  # a role that may only read is told at once
+        connection.execute(delete(tables.events).where(false()))  # fails at once for a role that may only read
         return
     if inspect(connection).get_table_names():
         raise IndexerError(

@@ -149,17 +149,17 @@ class Store:
             )
 
     def halt(self, reasons: Mapping[int, str | None]) -> None:
-        """Notes why chains are read no further, or with None that they are."""
+        """Stores why each chain is no longer read; None means that it is read."""
         with self.engine.begin() as connection:
             for chain, reason in reasons.items():
                 connection.execute(update(tables.chains).where(tables.chains.c.chain_id == chain).values(halted=reason))
 
     def events_between(self, chain: int, first: int, last: int) -> pa.Table:
-        """The events of a range of blocks, in order, as `schemas.EVENTS`."""
+        """Returns the events of a range of blocks, in order, as `schemas.EVENTS`."""
         return events_between(self.engine, chain, first, last)
 
     def correct(self, chain: int, first: int, last: int, events: pa.Table) -> None:
-        """Replaces the events of a range of blocks, but for pruned messages, and leaves what was read behind it as it is.
+        """Replaces the events of a range of blocks, except those of pruned messages; later blocks stay as they are.
 
         Args:
             chain: its id.
@@ -176,13 +176,13 @@ class Store:
             _replace_events(connection, chain, within, events)
 
     def recompute(self, progress: Callable[[int, int], None] = lambda _done, _of: None) -> int:
-        """Makes all messages, receipts and pauses again from the events that the store holds.
+        """Derives all messages, receipts and pauses again from the events in the store.
 
         Args:
-            progress: told how many messages are done, and of how many.
+            progress: receives the number of finished messages, and of all.
 
         Returns:
-            How many messages there were.
+            Number of messages.
         """
         with self.engine.connect() as connection:
             of_events = select(tables.events.c.message_id).where(tables.events.c.message_id.is_not(None))
@@ -202,15 +202,15 @@ class Store:
         return len(ids)
 
     def recompute_if_outdated(self, progress: Callable[[int, int], None] = lambda _done, _of: None) -> int:
-        """Recomputes everything if other code than today's derived it: an older or a newer Waybill has written the store.
+        """Derives everything again if the code of another version derived it.
 
-        What is cut off begins again at the next call. Events, marks and retry requests stay as they are.
+        After an interruption, the next call starts over. Events, marks and retry requests stay as they are.
 
         Args:
             progress: see `recompute`.
 
         Returns:
-            How many messages were recomputed.
+            Number of messages that were derived again.
         """
         with self.engine.connect() as connection:
             made_by = connection.scalar(select(tables.facts.c.value).where(tables.facts.c.name == _DERIVATION))
@@ -239,7 +239,7 @@ class Store:
             _recompute(connection, [message_id for message_id, _, _ in new])
 
     def note_repair(self, chain: int, now: float) -> None:
-        """Notes that the index follows the chain again; its messages' states follow from their events once more."""
+        """Clears the halt and the marks of a chain that is followed again, and derives the messages' states from their events."""
         mark = tables.marks.c
         with self.engine.begin() as connection:
             repaired = (mark.chain_id == chain) & (mark.kind == FINALITY_VIOLATED) & mark.repaired_at.is_(None)
@@ -249,25 +249,25 @@ class Store:
             _recompute(connection, ids)
 
     def hash_of(self, chain: int, number: int) -> bytes | None:
-        """The prefix of a block's hash, or None as far as the store does not know it."""
+        """Returns the prefix of a block's hash; None if the store does not know it."""
         with self.engine.connect() as connection:
             row = _row_of(connection, chain)
             return None if row is None else hash_of_block(connection, chain, position_of(row), number)
 
     def lake_block(self, chain: int) -> int | None:
-        """The block up to which the chain's events were in the lake when this was last noted."""
+        """Returns the chain's last block in the lake, as of the last `note_lake`."""
         with self.engine.connect() as connection:
             chosen = select(tables.chains.c.lake_block).where(tables.chains.c.chain_id == chain)
             block: int | None = connection.scalar(chosen)
             return block
 
     def has_pruned(self) -> bool:
-        """Whether the store has ever pruned a message, whose events then are in the lake alone."""
+        """Returns whether the store has ever pruned a message, whose events are then in the lake alone."""
         with self.engine.connect() as connection:
             return has_pruned(connection)
 
     def note_lake(self, blocks: Mapping[int, int]) -> None:
-        """Notes up to which block each chain's events are in the lake."""
+        """Stores each chain's last block in the lake."""
         with self.engine.begin() as connection:
             for chain, block in blocks.items():
                 connection.execute(
@@ -276,7 +276,7 @@ class Store:
 
 
 def derivation_fingerprint() -> int:
-    """Stands for the code that derives messages, receipts and pauses from events: 56 bits of a hash of its text.
+    """Returns a fingerprint of the code that derives messages, receipts and pauses: 56 bits of the hash of its text.
 
     A version number would have to be raised by hand, and a change that forgot it would leave rows of two derivations side by
     side. The price is one recomputation after a change of no more than a comment.
@@ -286,7 +286,7 @@ def derivation_fingerprint() -> int:
 
 
 def adapters_of(engine: Engine) -> dict[int, frozenset[bytes]]:
-    """By chain, the adapters, 20 bytes each, that its router has taken as far as it was read."""
+    """Returns, by chain, the adapters (20 bytes each) that its router registered in the blocks read."""
     place = tables.events.c
     taken = place.event.in_(("AdapterAdded", "AdapterReplaced")) & place.error.is_(None)
     found: dict[int, set[bytes]] = {}
@@ -300,7 +300,7 @@ def adapters_of(engine: Engine) -> dict[int, frozenset[bytes]]:
 def events_between(
     engine: Engine, chain: int, first: int, last: int, columns: Sequence[str] = schemas.EVENTS.names
 ) -> pa.Table:
-    """The events of a range of blocks that the store holds, in order: those columns of `schemas.EVENTS`."""
+    """Returns columns of the stored events of a range of blocks, in order."""
     place = tables.events.c
     chosen = (
         select(*(place[name] for name in columns))
@@ -320,7 +320,7 @@ def events_between(
 
 
 def position_of(row: RowMapping) -> ChainPosition:
-    """How far a chain has been read, from its row of `chains`."""
+    """Returns a chain's position, from its row of `chains`."""
     return ChainPosition(
         block=row["block"], hashes=row["hashes"], final_block=row["final_block"], final_hash=row["final_hash"]
     )
@@ -331,7 +331,7 @@ def _row_of(connection: Connection, chain: int) -> RowMapping | None:
 
 
 def hash_of_block(connection: Connection, chain: int, position: ChainPosition, number: int) -> bytes | None:
-    """The prefix of a block's hash as far as the store knows it: from the chain's position, or from an event of the block."""
+    """Returns the prefix of a block's hash, from the chain's position or an event of the block; None if neither has it."""
     if (known := position.known_hash(number)) is not None:
         return known
     place = tables.events.c
@@ -361,7 +361,11 @@ def _replace_events(connection: Connection, chain: int, blocks: ColumnElement[bo
 
 
 def _check_follows(connection: Connection, chain: int, position: ChainPosition, range_: BlockRange) -> None:
-    """A range is joined to the block before it by that block's hash, however long ago it was read."""
+    """Checks that a range follows the stored block before it, by that block's hash.
+
+    Raises:
+        RangeGapError: it does not, or the store does not know the hash.
+    """
     before = range_.first - 1
     if before > position.block:
         raise RangeGapError(
@@ -383,7 +387,7 @@ def _check_follows(connection: Connection, chain: int, position: ChainPosition, 
 
 
 def _recompute(connection: Connection, ids: Iterable[bytes]) -> None:
-    """Makes messages and receipts again from all events of these messages."""
+    """Derives messages and receipts again from all events of these messages."""
     for part in parts(ids):
         connection.execute(delete(tables.messages).where(tables.messages.c.message_id.in_(part)))
         connection.execute(delete(tables.receipts).where(tables.receipts.c.message_id.in_(part)))
@@ -394,13 +398,13 @@ def _recompute(connection: Connection, ids: Iterable[bytes]) -> None:
 
 
 def derive(connection: Connection, ids: Sequence[bytes]) -> None:
-    """Makes messages and receipts, of which there are none yet, from all events of these messages; see `parts`."""
+    """Inserts the rows of messages that have none yet, and of their receipts, from all of their events; see `parts`."""
     for statement in (_INSERT_MESSAGES, _INSERT_RECEIPTS):
         connection.execute(statement, {"ids": ids})
 
 
 def recompute_pauses(connection: Connection, chain: int) -> None:
-    """Makes a chain's pauses again from all events about its router."""
+    """Derives a chain's pauses again from all events about its router."""
     place = tables.events.c
     chosen = (
         select(tables.events)
@@ -414,13 +418,13 @@ def recompute_pauses(connection: Connection, chain: int) -> None:
 
 
 def _note_derivation(connection: Connection) -> None:
-    """Everything in the store was derived by today's code."""
+    """Stores the fingerprint of the code that derived everything in the store."""
     connection.execute(delete(tables.facts).where(tables.facts.c.name == _DERIVATION))
     connection.execute(insert(tables.facts).values(name=_DERIVATION, value=derivation_fingerprint()))
 
 
 def parts(ids: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """Ids, as many at a time as a statement takes."""
+    """Yields sorted ids, as many at a time as a statement takes."""
     ordered = sorted(ids)
     for start in range(0, len(ordered), _IDS_IN_A_STATEMENT):
         yield ordered[start : start + _IDS_IN_A_STATEMENT]
