@@ -21,7 +21,7 @@ from bridge.web import ExplorerSettings, Sources, create_app
 from indexer.store.browser import IndexBrowser
 
 ROOT = Path(__file__).resolve().parents[1]
-LIMIT_MS = 200
+GOAL_MS = 50
 _TRIES = 7
 _CONTRACT = "0x00000000000000000000000000000000000000A1"
 
@@ -126,18 +126,18 @@ def main() -> None:
     app, paths = explorer(f"sqlite:///{store}", ids, now)
     pages = asyncio.run(answered(app, paths))
     seen = asyncio.run(painted(app, paths))
-    slow = [name for name, figures in pages.items() if max(figures.values()) > LIMIT_MS]
+    slow = [name for name, figures in pages.items() if max(figures.values()) > GOAL_MS]
     for name, figures in pages.items():
-        late = f"  over {LIMIT_MS} ms" if name in slow else ""
+        late = f"  over the goal of {GOAL_MS} ms" if name in slow else ""
         shown = seen.get(name)
         paint = f"; painted after {shown['median_ms']:6.1f} ms, first {shown['first_ms']:6.1f} ms" if shown else ""
         print(f"{name:28} median {figures['median_ms']:6.1f} ms, first {figures['first_ms']:6.1f} ms{paint}{late}")
     target = ROOT / "build" / "bench" / "web.json"
-    measured = {"messages": count, "limit_ms": LIMIT_MS, "pages": pages, "painted": seen}
+    measured = {"messages": count, "goal_ms": GOAL_MS, "pages": pages, "painted": seen}
     target.write_text(json.dumps(measured, indent=2) + "\n")
     print(f"figures are in {target}")
     if slow:
-        sys.exit(f"over {LIMIT_MS} ms: {', '.join(slow)}")
+        sys.exit(f"over the goal of {GOAL_MS} ms: {', '.join(slow)}")
 
 
 if __name__ == "__main__":

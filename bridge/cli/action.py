@@ -48,7 +48,7 @@ _LIST_COLUMNS: Final = {
     "chain": "on",
     "level": "level",
     "state": "state",
-    "participants": "participants, as the coordinator has them",
+    "participants": "participants, as recorded by the coordinator",
 }
 
 
@@ -149,7 +149,9 @@ def reconcile(
     """
     if branch is None:
         if gmps is not None or evidence is not None:
-            raise UsageError("--gmps and --evidence are about one participant", next_step="name it with --branch")
+            raise UsageError(
+                "--gmps and --evidence apply to one participant", next_step="choose it with --branch NUMBER"
+            )
         _act(action, _advance)
         return
     named = None if gmps is None else options.gmps(gmps)
@@ -179,7 +181,7 @@ async def _advance(client: ActionClient, found: Action, _: Mapping[int, Chain]) 
     """Takes every step that is open to anyone."""
     for branch in found.branches:
         if branch.problem:
-            progress(f"participant {branch.number} was not read, so what it could do is unknown: {branch.problem}")
+            progress(f"participant {branch.number} can't be read, so its steps are unknown: {branch.problem}")
     return [_done(step.text, await client.take(step)) for step in due_steps(found)]
 
 
@@ -196,22 +198,22 @@ async def _ask(
     coordinators = settings.actions.named(deployment)
     if not coordinators:
         raise CliError(
-            f"no coordinator of network {deployment.network!r} is named",
-            next_step='name some in waybill.toml: [actions] coordinators = { CHAIN = ["0x…"] }',
+            f"no coordinator of network {deployment.network!r} is configured",
+            next_step='add it to waybill.toml: [actions] coordinators = { CHAIN = ["0x…"] }',
         )
     async with connected(deployment, settings, eager=False) as chains:
         return await asked(ActionReader(deployment, chains, coordinators), chains)
 
 
 def _known(found: _Answer | None, action_id: bytes) -> _Answer:
-    """Returns what was found.
+    """Returns the action that was found.
 
     Raises:
-        CliError: nothing was found, because no configured coordinator has begun the action.
+        CliError: no configured coordinator knows the action.
     """
     if found is None:
         raise CliError(
-            f"no coordinator that the settings name has begun action 0x{action_id.hex()}",
+            f"no configured coordinator knows action 0x{action_id.hex()}",
             code=ExitCode.UNKNOWN_ID,
             next_step="waybill action list",
         )
@@ -259,10 +261,10 @@ _COLUMNS: Final = {
         "branch": "",
         "chain": "chain",
         "participant": "participant",
-        "change": "is to",
-        "state": "coordinator has it",
-        "says": "it says",
-        "reason": "why",
+        "change": "change",
+        "state": "coordinator has",
+        "says": "participant says",
+        "reason": "reason",
         "lockedUntil": "locked until",
         "problem": "not read",
     },
@@ -292,11 +294,11 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
     if value["onSubjectSince"] > 1:
         console.print(
             f"Of the coordinator's actions before number {value['onSubjectSince']},"
-            " only this one and an unfinished one on the subject were looked at."
+            " only this one and an unfinished one on the subject were read."
         )
     for part in value["participants"]:
         if part["obstacle"]:
-            console.print(escaped(f"participant {part['branch']} gets no {value['phase']} now: {part['obstacle']}"))
+            console.print(escaped(f"{value['phase']} can't reach participant {part['branch']} now: {part['obstacle']}"))
     for finding in value["findings"]:
         console.print(f"[red]DIVERGED[/red] {escaped(finding)}")
     for act in value["next"]:

@@ -40,7 +40,7 @@ Chains = Annotated[
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Send nothing, and print each transaction with its gas.")]
 
 Steps = Callable[[ChainDeployment, EvmChain, str], Awaitable[Sequence[Transaction]]]
-"""Reads a chain, and gives the calls that an account has to make there. Takes the account last."""
+"""Reads a chain, and returns the calls that an account has to make there. Takes the account last."""
 
 After = Callable[[ChainDeployment, EvmChain], Awaitable[dict[str, Any]]]
 """Reads a chain after the calls, for its row in the answer."""
@@ -61,14 +61,14 @@ def signer(workspace: Workspace, devnet_key: str = DEPLOYER_KEY) -> Signer:
     if options.safe is not None:
         raise UsageError(
             f"--safe {options.safe} can't be used here: this command sends its transaction itself",
-            next_step="name an account that signs: --signer NAME",
+            next_step="choose a configured account: --signer NAME",
         )
     if options.signer is not None:
         return opened(account_source(workspace, options.signer))
     if options.key is None and workspace.network != DEVNET:
         raise UsageError(
             f"no account to sign with on network {workspace.network!r}",
-            next_step="name an account of the settings with --signer NAME, or set WAYBILL_KEY; where a Safe decides, --safe",
+            next_step="choose a configured account with --signer NAME, set WAYBILL_KEY, or write batches for a Safe with --safe",
         )
     return LocalSigner.from_key(options.key or devnet_key)
 
@@ -77,11 +77,11 @@ def account_source(workspace: Workspace, name: str) -> SignerSource:
     """Returns the key source of a configured account.
 
     Raises:
-        UsageError: the settings have no account of that name.
+        UsageError: no account with that name is configured.
     """
     accounts = workspace.settings().accounts
     if name not in accounts:
-        known = f"they have {', '.join(sorted(accounts))}" if accounts else "they have none"
+        known = f"they have {', '.join(sorted(accounts))}" if accounts else "they have no accounts"
         raise UsageError(
             f"the settings have no account {name!r}; {known}",
             next_step=f'add it to waybill.toml: [accounts.{name}] keystore = "FILE", password_file = "FILE"',
@@ -102,7 +102,7 @@ def safe_address() -> str | None:
 
 
 def _simulated_account(workspace: Workspace, *, by_owner: bool) -> str | None:
-    """Returns the account of a dry run, or None if the owner of each router is to be simulated."""
+    """Returns the account of a dry run, or None to simulate the owner of each router."""
     if (safe := safe_address()) is not None:
         return safe
     is_named = current().signer is not None or current().key is not None
@@ -208,10 +208,10 @@ class _Calls:
             answering = await newest_blocks(opened)
             if not answering:
                 names = ", ".join(here.name for here in self.chains)
-                raise DeployError(f"no chain answers ({names}): there is no batch")
+                raise DeployError(f"no chain answers ({names}): no batch was written")
             for here in self.chains:
                 if here.chain_id not in answering:
-                    progress(f"{here.name} does not answer, so there is no batch for it")
+                    progress(f"{here.name} does not answer: no batch was written for it")
                     continue
                 chain = opened[here.chain_id]
                 batches += await make_batches(here.name, await self.steps(here, chain, safe), chain, safe, folder)
@@ -226,8 +226,8 @@ class _Calls:
 
             async def work(row: dict[str, Any], here: ChainDeployment) -> None:
                 if here.chain_id not in answering:
-                    again = f"repeat this with --chains {here.name} later"
-                    row["error"] = f"{here.name} does not answer: nothing was sent there, so {again}"
+                    again = f"run it again later with --chains {here.name}"
+                    row["error"] = f"{here.name} does not answer: nothing was sent there; {again}"
                     return
                 chain = opened[here.chain_id]
                 try:
@@ -240,7 +240,7 @@ class _Calls:
             try:
                 await asyncio.gather(*map(work, rows, self.chains))
             except asyncio.CancelledError:
-                again = "run the same command again: it skips what is done"
+                again = "run the same command again: it continues"
                 progress("\n".join(["interrupted", *map(_included, rows), again]))
                 raise
         return rows
@@ -249,7 +249,7 @@ class _Calls:
 def _included(row: Mapping[str, Any]) -> str:
     """Lists the transactions that one chain's blocks include."""
     done = [f"{name} in {transaction}" for name, transaction in row["transactions"].items()]
-    return f"{row['chain']}: {', '.join(done) or 'no block includes anything yet'}"
+    return f"{row['chain']}: {', '.join(done) or 'nothing included yet'}"
 
 
 async def _sent(chain: EvmChain, name: str, account: Signer, transaction: Transaction) -> str:
@@ -262,7 +262,7 @@ async def _sent(chain: EvmChain, name: str, account: Signer, transaction: Transa
     holds, needs = await chain.balance(account.address), _GAS * (await chain.fees()).max_fee
     if holds < needs:
         raise DeployError(
-            f"{account.address} holds {ether(holds)} on chain {name!r}, and the transaction may cost {ether(needs)}: send it some"
+            f"{account.address} holds {ether(holds)} on chain {name!r}, but the transaction may cost {ether(needs)}: fund it"
         )
     return f"0x{(await transact(chain, account, call)).transaction_hash.hex()}"
 
@@ -271,19 +271,19 @@ def _print_done(done: Sequence[dict[str, Any]]) -> None:
     """Prints what was sent on each chain.
 
     Raises:
-        CliError: a chain refused.
+        CliError: a chain failed.
     """
     rows = []
     for row in done:
         rows += [[row["chain"], name, transaction] for name, transaction in row["transactions"].items()]
         if row["error"]:
-            rows.append([row["chain"], "refused", row["error"]])
+            rows.append([row["chain"], "failed", row["error"]])
         elif not row["transactions"]:
             rows.append([row["chain"], "nothing to do", ""])
-    drawn = table(None, ["chain", "what", "transaction"], rows)
+    drawn = table(None, ["chain", "step", "transaction"], rows)
     result({"chains": done}, render=lambda console: console.print(drawn))
     if failed := [row["chain"] for row in done if row["error"]]:
-        raise CliError(f"refused on {', '.join(failed)}", next_step=_ROLES)
+        raise CliError(f"failed on {', '.join(failed)}", next_step=_ROLES)
 
 
 def print_preview(chains: Sequence[ChainPreview]) -> None:

@@ -25,7 +25,7 @@ from bridge.devnet.demo.report import DisagreementError, Report, percentiles
 from bridge.devnet.demo.run import demonstrate
 
 _CHAINS = 3
-"""Two with traffic. The third takes part in atomic actions, and falls silent."""
+"""Two carry the messages. The third takes part in atomic actions, and goes down."""
 
 
 def demo(
@@ -44,7 +44,7 @@ def demo(
     Example: waybill demo --keep
     """
     require_devnet()
-    # Ended by whatever asks for it, also where a shell had Ctrl-C ignored: the processes below must end with this one.
+    # Both signals stop the demo, even if the shell ignores SIGINT: its processes must end with it.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     workspace = Workspace.of(DEVNET)

@@ -126,13 +126,13 @@ def _warn_of_one_host(plan: NetworkPlan) -> None:
         is_whole = all("${" not in url for url in chain.endpoints)  # else the deployment is refused anyway
         if is_whole and count < agreement:
             progress(
-                f"{agreement} independent endpoints of {chain.name} have to agree, and {count} are named: one that lies would"
-                " agree with itself"
+                f"{agreement} independent endpoints of {chain.name} must agree, but the file names {count}: a lying endpoint"
+                " would confirm itself"
             )
 
 
 def _run(work: Coroutine[Any, Any, T], plan: Path) -> T:
-    """Runs the work. Errors of endpoints point to the network file, which no other command reads yet."""
+    """Runs the work. Errors of endpoints refer to the network file, since no deployments file exists yet."""
     try:
         return asyncio.run(work)
     except (TransientError, RpcError) as error:

@@ -68,10 +68,10 @@ def up(
         )
     )
     if found.started:
-        # The stores of relayer and indexer describe chains that are gone.
+        # The stores of relayer and index describe the chains before.
         shutil.rmtree(workspace.state, ignore_errors=True)
     else:
-        progress("the devnet is up already")
+        progress("the devnet is already up")
     progress(f"addresses are in {found.deployments_file}")
     _print(found.chains)
     progress("next: waybill relayer run, and in another terminal: waybill send --payload hello --wait")
@@ -83,7 +83,7 @@ def _attach(workspace: Workspace, urls: list[str]) -> None:
     if found.started:
         shutil.rmtree(workspace.state, ignore_errors=True)
     else:
-        progress("everything is there already")
+        progress("everything is already deployed")
     rows = [
         [chain.name, str(chain.chain_id), what, address]
         for chain in found.deployment.chains
@@ -109,7 +109,7 @@ def down() -> None:
     Example: waybill devnet down
     """
     ended = devnet.down(home=Workspace.of(DEVNET).root)
-    text = f"ended {', '.join(ended)}" if ended else "no chain was started here"
+    text = f"stopped {', '.join(ended)}" if ended else "no chain is running"
     result({"ended": list(ended)}, render=lambda console: console.print(text))
 
 

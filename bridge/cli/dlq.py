@@ -137,7 +137,7 @@ def decide(
     sender: Annotated[
         str | None,
         typer.Option(
-            help="For `retry`: the message's sender, an account that the settings name. On the devnet the example"
+            help="For `retry`: the message's sender, a configured account. On the devnet the example"
             " dApp's account by default.",
             metavar="NAME",
             show_default=False,
@@ -155,8 +155,8 @@ def decide(
     maker: Annotated[
         str | None,
         typer.Option(
-            help="Who decides, if it signs elsewhere: an account, such as a Safe, or GOVERNANCE. Nothing is recorded yet: what"
-            " it has to sign is written to --draft.",
+            help="The account that decides and signs elsewhere, such as a Safe, or GOVERNANCE. Records nothing yet, and writes"
+            " the document to sign to --draft.",
             show_default=False,
         ),
     ] = None,
@@ -192,7 +192,7 @@ def decide(
         _print_calls(letter, named)
         return
     if rationale is None:
-        raise UsageError("a decision needs a reason, which is kept with it", next_step='add --rationale "…"')
+        raise UsageError("a decision needs a reason, which is stored with it", next_step='add --rationale "…"')
     workspace = Workspace.current()
     reissue: dict[str, Any] = {}
     if decision is Action.RETRY:
@@ -201,7 +201,7 @@ def decide(
         _draft(letter, decision, rationale, maker, draft, **reissue)
         return
     if draft is not None:
-        raise UsageError("--draft is the file for what --maker has to sign", next_step="name the maker with --maker")
+        raise UsageError("--draft needs --maker or --signature", next_step="name the maker with --maker")
     _print_decided(_on_letters(letter, lambda review, one: review.decide(one, decision.stored, rationale, **reissue)))
 
 
@@ -252,7 +252,7 @@ def _on_letters(letter: str, act: Callable[[DeadLetterReview, str], Awaitable[_T
         The results by the letters' ids.
 
     Raises:
-        CliError: there is no such letter.
+        CliError: no letter with that id exists.
     """
     workspace = Workspace.current()
     deployment, settings = workspace.deployment(), workspace.settings()
@@ -276,18 +276,18 @@ def _on_letters(letter: str, act: Callable[[DeadLetterReview, str], Awaitable[_T
 
 
 def _account(workspace: Workspace, name: str | None, key: str | None, devnet_key: str) -> LocalAccount | None:
-    """Returns an account that can sign documents, or None if none is named and this is not the devnet.
+    """Returns an account that can sign documents, or None without a name or key outside the devnet.
 
     Raises:
-        UsageError: the settings have no account of that name, or it is a remote signer, which signs transactions only.
+        UsageError: no account with that name is configured, or it is a remote signer, which signs transactions only.
         InvalidKeyError: the key is invalid or can't be opened.
     """
     if name is not None:
         source = account_source(workspace, name)
         if source.remote is not None:
             raise UsageError(
-                f"account {name!r} is with a remote signer, which signs transactions alone",
-                next_step="have it sign elsewhere: --maker ADDRESS --draft FILE, then --draft FILE --signature 0x…",
+                f"account {name!r} uses a remote signer, which signs transactions only",
+                next_step="sign elsewhere: --maker ADDRESS --draft FILE, then --draft FILE --signature 0x…",
             )
         return local_account(source)
     if key is None and workspace.network != DEVNET:
@@ -371,7 +371,7 @@ def _named(log: DeadLetterLog, text: str) -> list[str]:
             one.event_id for one in log.dead_letters(limit=None) if one.event_id.startswith(f"0x{named.hex()}/")
         ]
     if not found:
-        raise CliError(f"there is no dead letter {text}", code=ExitCode.UNKNOWN_ID, next_step="waybill dlq list")
+        raise CliError(f"no dead letter {text}", code=ExitCode.UNKNOWN_ID, next_step="waybill dlq list")
     return found
 
 
@@ -385,7 +385,7 @@ def _draw(console: Console, values: list[dict[str, Any]], deployment: Deployment
         console.print(details(letter | {"reason": document["reason"]}))
         console.print(rows_table(document["failureHistory"], _FAILURE_COLUMNS, "\nfailures"))
         headers = [{"header": name, "value": one} for name, one in document["headers"].items()]
-        console.print(rows_table(headers, {"header": "header", "value": "what it says"}, "\nheaders"))
+        console.print(rows_table(headers, {"header": "header", "value": "value"}, "\nheaders"))
         console.print()
         console.print(details(analysis | {"suggestion": with_network(value["next"])}))
         history = [record | {"at": iso_milliseconds(record["at"])} for record in value["history"]]
@@ -402,4 +402,4 @@ _FAILURE_COLUMNS: Final = {
     "disposition": "disposition",
     "errorMessage": "message",
 }
-_HISTORY_COLUMNS: Final = {"sequence": "record", "at": "at", "kind": "what", "happened": "why"}
+_HISTORY_COLUMNS: Final = {"sequence": "record", "at": "at", "kind": "kind", "happened": "reason"}

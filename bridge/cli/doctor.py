@@ -1,4 +1,4 @@
-"""`waybill doctor`: checks everything that a relayer needs, and says what is wrong and what to do."""
+"""`waybill doctor`: checks everything that a relayer needs, and reports problems with their remedies."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _MAX_HEAD_AGE: Final = 300
 """Seconds. A chain whose newest block is older counts as down, as for the alert WaybillChainDown."""
 
 _LOW_BALANCE: Final = 5 * 10**16
-"""Wei. An account with less is about to be empty."""
+"""Wei. An account that holds less gets a warning."""
 
 _UNREACHABLE: Final = (TransientError, TerminalError, WrongChainError, CallRevertedError)
 _FAILURES: Final = (*_UNREACHABLE, SettingsError, StoreError, CliError)
@@ -66,7 +66,7 @@ class Finding:
 
     @property
     def result(self) -> str:
-        """``failed``; ``warning`` if it works, and may not do so for long; else ``ok``."""
+        """``failed``; ``warning`` if it works now but may soon fail; else ``ok``."""
         if self.has_failed:
             return "failed"
         return "warning" if self.advice else "ok"
@@ -176,7 +176,7 @@ def _tripwire(subject: _Subject) -> Iterator[Finding]:
 def _store(subject: _Subject) -> Iterator[Finding]:
     with subject.workspace.relayer_store() as store:
         if store is None:
-            yield Finding("relayer's store", "there is none yet", "waybill relayer run")
+            yield Finding("relayer's store", "does not exist yet", "waybill relayer run")
             return
         yield Finding("relayer's store", "readable")
         if held := store.lanes.held():
@@ -186,18 +186,18 @@ def _store(subject: _Subject) -> Iterator[Finding]:
 def _letters(subject: _Subject) -> Iterator[Finding]:
     with subject.workspace.letters() as log:
         if log is None:
-            yield Finding("dead letters", "there are none yet", "waybill relayer run")
+            yield Finding("dead letters", "no relayer has run yet", "waybill relayer run")
         elif waiting := log.counts().get(LetterStatus.PENDING_REVIEW, 0):
             yield Finding("dead letters", f"{waiting} wait for a decision", "waybill dlq list")
         else:
-            yield Finding("dead letters", "none waits for a decision")
+            yield Finding("dead letters", "no letter waits for a decision")
 
 
 def _index(subject: _Subject) -> Iterator[Finding]:
     max_lag = subject.workspace.settings().index.max_lag
     with subject.workspace.index_if_any() as index:
         if index is None:
-            yield Finding("index", "there is none yet", "waybill index run")
+            yield Finding("index", "does not exist yet", "waybill index run")
             return
         for chain in index.chains():
             name = f"index of {chain_name(subject.deployment, chain.chain_id)}"
@@ -210,7 +210,7 @@ def _index(subject: _Subject) -> Iterator[Finding]:
 
 
 def _chains(subject: _Subject) -> Sequence[Finding]:
-    """Checks every endpoint alone, then each chain by all its endpoints."""
+    """Checks every endpoint alone, then each chain through all its endpoints."""
     settings, deployment = subject.settings, subject.deployment
     urls = settings.rpc_urls(deployment)
 
@@ -253,7 +253,7 @@ async def _endpoint(subject: _Subject, here: ChainDeployment, url: str) -> list[
 
 
 async def _chain(subject: _Subject, here: ChainDeployment, urls: tuple[str, ...]) -> list[Finding]:
-    """Checks one chain. What does not answer is left to the findings about its endpoints."""
+    """Checks one chain. `_endpoint` reports endpoints that do not answer."""
     found: list[Finding] = []
     with suppress(*_UNREACHABLE):
         async with await EvmChain.connect(here.chain_id, urls, try_seconds=_SECONDS, chain_name=here.name) as chain:
@@ -267,9 +267,9 @@ async def _contracts(_: _Subject, here: ChainDeployment, chain: EvmChain) -> Asy
     missing = [name for name, address in places.items() if not await chain.code(address)]
     if missing:
         text = f"no contract at the address of {', '.join(missing)}"
-        yield Finding(f"contracts on {here.name}", text, "is the deployments file of this network?", has_failed=True)
+        yield Finding(f"contracts on {here.name}", text, "use this network's deployments file", has_failed=True)
     else:
-        yield Finding(f"contracts on {here.name}", f"{len(places)} are there")
+        yield Finding(f"contracts on {here.name}", f"all {len(places)} exist")
 
 
 async def _fees(_: _Subject, here: ChainDeployment, chain: EvmChain) -> AsyncIterator[Finding]:
@@ -282,10 +282,10 @@ async def _fees(_: _Subject, here: ChainDeployment, chain: EvmChain) -> AsyncIte
 
 
 async def _accounts(subject: _Subject, here: ChainDeployment, chain: EvmChain) -> AsyncIterator[Finding]:
-    """Checks the balances of the relayer's accounts. Without keys, the check of `relayer run` has failed."""
+    """Checks the balances of the relayer's accounts. Missing keys are reported by `_relayer`."""
     with suppress(SettingsError, InvalidKeyError):
         for account in {one.address for one in paying_signers(subject.settings, subject.deployment)[here.chain_id]}:
-            advice = "send it some: without it deliveries wait"
+            advice = "fund it: deliveries wait without funds"
             yield _balance(f"account on {here.name}", account, await chain.balance(account), advice)
 
 
@@ -296,22 +296,22 @@ async def _pauser(subject: _Subject, here: ChainDeployment, chain: EvmChain) -> 
         pauser = tripwire_signer(subject.settings).address
     named = await read_view(chain, ROUTER, here.router, "tripwire")
     if int(named, 16) == 0:
-        advice = "the owner calls setTripwire: without it nothing pauses a GMP that lies"
-        yield Finding(check, "the router names none", advice)
+        advice = "have the owner call setTripwire: until then nothing pauses a lying GMP"
+        yield Finding(check, "the router has no tripwire", advice)
     elif pauser is not None and pauser.lower() != named.lower():
-        advice = "the owner calls setTripwire, or correct key or account in [tripwire]"
+        advice = "have the owner call setTripwire, or correct key or account in [tripwire]"
         yield Finding(check, f"the router names {named}, the settings {pauser}", advice, has_failed=True)
     else:
-        yield _balance(check, named, await chain.balance(named), "send it some: without it no pause can be sent")
+        yield _balance(check, named, await chain.balance(named), "fund it: it can't pause a GMP without funds")
 
 
 async def _pauses(_: _Subject, here: ChainDeployment, chain: EvmChain) -> AsyncIterator[Finding]:
     check, paused = f"GMPs on {here.name}", await gmp_pauses(here, chain)
     if paused:
-        advice = f"waybill gmp resume {paused[0].gmp.label} --chains {here.name} ends it, if the GMP is sound"
+        advice = f"if the GMP is sound: waybill gmp resume {paused[0].gmp.label} --chains {here.name}"
         yield Finding(check, "\n".join(one.text for one in paused), advice)
     else:
-        yield Finding(check, "none is paused")
+        yield Finding(check, "no GMP is paused")
 
 
 def _balance(check: str, account: str, wei: int, advice: str) -> Finding:
@@ -334,22 +334,20 @@ def _plan(subject: _Subject) -> Sequence[Finding]:
     try:
         return asyncio.run(work())
     except (PlanError, DeployError, *_UNREACHABLE) as error:
-        return [Finding("network file", str(error), "the chains are not compared with the plan until then")]
+        return [Finding("network file", str(error), "fix it: until then the chains are not compared with the plan")]
 
 
 async def _planned(plan: NetworkPlan, here: ChainDeployment, chain: EvmChain) -> Finding:
     name = f"plan of {here.name}"
     planned = next((one for one in plan.chains if one.chain_id == here.chain_id), None)
     if planned is None:
-        return Finding(
-            name, "the network file does not have this chain", "add it, or remove it from the deployments file"
-        )
+        return Finding(name, "the network file lacks this chain", "add it, or remove it from the deployments file")
     drift = await find_drift(plan, planned, chain, here.gmps)
     if not drift:
         return Finding(name, "addresses, floors, verifiers, roles and prices are as planned")
     advice = (
         "correct the file if the chain is right; else waybill role set and transfer change roles, and"
-        " waybill deploy --dry-run shows what the rest takes"
+        " waybill deploy --dry-run previews the rest"
     )
     return Finding(name, "\n".join(drift), advice, has_failed=True)
 
@@ -360,11 +358,11 @@ _OFFLINE: Final[Sequence[tuple[str, str, _Check]]] = (
     ("relayer run", "waybill doctor --settings", _relayer),
     ("tripwire run", "waybill doctor --settings", _tripwire),
 )
-"""Checks that connect to nothing: the name and the advice of the finding if one raises, and the check."""
+"""Checks that connect to nothing: the check, and the name and advice of the finding if it raises."""
 
 _ONLINE: Final[Sequence[tuple[str, str, _Check]]] = (
     ("relayer's store", "", _store),
-    ("dead letters", "correct url in [dlq]: lanes halt while letters can't be written", _letters),
+    ("dead letters", "correct url in [dlq]: lanes halt until letters can be written", _letters),
     ("index", "", _index),
     ("chains", "", _chains),
     ("network file", "", _plan),

@@ -26,11 +26,11 @@ from bridge.service.listening import ListeningError
 from bridge.settings import SettingsError
 from indexer.model.errors import IndexerError, QueryError
 
-_READ_HELP: Final = "add --help to see what the command takes"
-_AGAIN: Final = "fix the cause, and run the same command again: it continues"
+_READ_HELP: Final = "--help shows the command's options"
+_AGAIN: Final = "fix the cause and run the same command again: it continues"
 _MEND_PLAN: Final = "correct the network file, or the variables it names, and run the same command again"
 
-# The first class that fits decides, so subclasses stand before their bases.
+# The first matching class decides, so subclasses come before their bases.
 _ENDS: Final[tuple[tuple[type[Exception], ExitCode, str | None], ...]] = (
     (UnknownMessageError, ExitCode.UNKNOWN_ID, "waybill message list"),
     (AddressError, ExitCode.USAGE, _READ_HELP),
@@ -68,10 +68,10 @@ def as_cli_error(error: Exception) -> CliError | None:
     if isinstance(error, ExceptionGroup):
         return _first(error)
     if isinstance(error, OSError) and error.filename is not None:
-        return CliError(f"{error.filename}: {error.strerror}", next_step="check the path and who may read and write it")
+        return CliError(f"{error.filename}: {error.strerror}", next_step="check the path and its permissions")
     for kind, code, next_step in _ENDS:
         if isinstance(error, kind):
-            # A text that names a command itself knows better what comes next.
+            # A text that names a command has its own next step.
             return CliError(str(error), code=code, next_step=None if "waybill " in str(error) else next_step)
     return None
 

@@ -16,14 +16,14 @@ EXTRAS: Final = {
     "index": ("deltalake", "duckdb", "pyspark"),
     "kafka": ("confluent_kafka",),
 }
-"""By extra, the modules that it brings. The extra `devnet` is the first two, and Spark's Java."""
+"""The modules that each extra installs. The extra `devnet` installs the first two, and Java for Spark."""
 
 
 def require_devnet() -> None:
-    """Exits before a command that runs all of Waybill starts any of it, if a dependency is not installed."""
+    """Exits if the demo's dependencies are not all installed, before it starts any process."""
     for module in (*EXTRAS["relayer"], *EXTRAS["index"]):
         if not is_installed(module):
-            _end(f"this command needs {module}, which a small installation leaves out", "pip install 'waybill[devnet]'")
+            _end(f"this command needs {module}, which is not installed", "pip install 'waybill[devnet]'")
 
 
 def is_installed(module: str) -> bool:
@@ -46,10 +46,10 @@ def explained() -> Iterator[None]:
             if extra is None:
                 raise
             _end(
-                f"this command needs {first.name}, which a small installation leaves out",
+                f"this command needs {first.name}, which is not installed",
                 f"pip install 'waybill[{extra}]'",
             )
-        _end(f"{first}", "add --help to see what the command takes")
+        _end(f"{first}", "--help shows the command's options")
 
 
 def _first(error: BaseException) -> BaseException:

@@ -39,7 +39,8 @@ def pause(
 
     The router neither sends nor receives over it, and ignores its receipts.
 
-    The pause ends by itself. The hours count from now, also for a Safe. Exits with status 1 if a chain refuses.
+    The pause expires --for hours from now, however long a Safe's owners take to execute it. Exits with status 1 if a chain
+    refuses.
 
     Example: waybill gmp pause axelar --chains beta --for 6
     """
@@ -139,7 +140,7 @@ def floor(
     async def after(here: ChainDeployment, chain: EvmChain) -> dict[str, Any]:
         return {"floor": await present(here, chain)}
 
-    then = f"{target.name} asks for {gmps} GMPs of messages from {origin.name}"
+    then = f"{target.name} requires {gmps} GMPs for messages from {origin.name}"
     name = f"floor {origin.name} {target.name}"
     carry_out(workspace, [target], name, steps, then=then, after=after, dry_run=dry_run)
 

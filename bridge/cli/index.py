@@ -35,7 +35,7 @@ StallAfter = Annotated[
     int | None,
     typer.Option(
         envvar="WAYBILL_STALL_AFTER",
-        help="Seconds after which a message without its quorum is stalled; else the setting index.stall_after, which is 900.",
+        help="Seconds after which a message without its quorum is stalled. By default the setting index.stall_after (900).",
         min=1,
         show_default=False,
     ),
@@ -56,7 +56,7 @@ def run(
     """
     configure_logging(as_json=current().as_json)
     _log.info("loading Spark")
-    # It takes a second to import, which no other command has to wait for.
+    # Importing it takes a second, which other commands save.
     from indexer.jobs.index import run_index
 
     workspace = Workspace.current()
@@ -103,7 +103,7 @@ def refresh(
     workspace = Workspace.current()
     settings = index_settings(workspace)
     with workspace.index():
-        pass  # says what to do where no index has run
+        pass  # fails with the next step if no index has run
     names = {chain.chain_id: chain.name for chain in workspace.deployment().chains}
     paid, attested = _of_relayer(workspace)
     progress(f"starting Spark {'on this machine' if master is None else f'at {master}'}")
@@ -135,7 +135,7 @@ def _of_relayer(workspace: Workspace) -> tuple[pa.Table | None, pa.Table | None]
                 return None, None
             fees, times = store.figures.paid(), store.figures.attested()
     except (StoreError, TransientError) as error:
-        progress(f"costs and attestation times stay as they are: {error}")
+        progress(f"costs and attestation times are not updated: {error}")
         return None, None
     paid = [{"message_id": message, "gmp": int(gmp), "gwei": gwei} for (message, gmp), gwei in fees.items()]
     attested = [
@@ -155,8 +155,8 @@ def divergences(
 ) -> None:
     """Print divergences: evidence, severity, and what to do next. Exits with status 1 if there are any.
 
-    Judges the messages in the store, which are those of the last 30 days and all open ones, as they are now. Exits with status 5
-    if there are none, but the index is behind.
+    Covers the messages in the store: all open ones and those of the last 30 days. Exits with status 5 if there are none, but
+    the index is behind.
 
     Example: waybill index divergences
     """
@@ -210,7 +210,7 @@ def sql(
 
     workspace = Workspace.current()
     with workspace.index():
-        pass  # says what to do where no index has run
+        pass  # fails with the next step if no index has run
     found, is_cut = answer(workspace.lake, query, rows, timeout)
     if as_csv:
         from pyarrow import csv

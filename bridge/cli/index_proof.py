@@ -100,7 +100,7 @@ def open_for_writing(workspace: Workspace) -> Iterator[tuple[Store, Lake]]:
     from indexer.store.store import Store
 
     with workspace.index():
-        pass  # opened for writing, a store is made where none is
+        pass  # fails if no index has run; opening for writing would create its store
     lake = Lake(workspace.lake)
     store = Store(workspace.index_url)
     try:

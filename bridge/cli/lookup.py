@@ -234,8 +234,8 @@ class _Asked:
     """The state of a message on its destination."""
 
     progress: Progress
-    needed: int | None  # receipts that it asks for; None if it does not say
-    refusal: str | None  # why the recipient does not take it
+    needed: int | None  # receipts that the router requires; None if unknown
+    refusal: str | None  # why the recipient refuses it
     has_recipient: bool  # whether a contract is at the recipient's address
     is_expired: bool
     paused_until: int
@@ -253,7 +253,7 @@ async def _ask(router: RouterReader, chain: EvmChain, message: Message) -> _Aske
     needed = len(progress.receipts) + trial.missing if trial.missing is not None else None
     is_below = len(progress.receipts) < message.quorum and not progress.ended
     if needed is not None and is_below and message.kind < Kind.CANCELLATION:
-        # The router looks at what the recipient demands once the message's own quorum is reached, and not before.
+        # The router reads the recipient's demand only once the message's own quorum is reached.
         demanded = await router.demand(from_bytes32(message.recipient), message.source_chain)
         needed = max(needed, demanded.quorum)
     return _Asked(

@@ -43,14 +43,14 @@ def create(
     if name is None:
         raise UsageError("the network needs a name", next_step=f"waybill network create NAME --chains {chains}")
     if not re.fullmatch(r"[a-z0-9-]+", name):
-        raise UsageError(f"{name!r} can't name a network: only a-z, 0-9 and - may be in it")
+        raise UsageError(f"{name!r} is not a network name: use only a-z, 0-9 and -")
     wanted = frozenset(options.gmps(gmps))
     names = [one.strip() for one in chains.split(",") if one.strip()]
     document = create_plan(name, names, wanted)
     path = Workspace.of(name).root / "networks" / f"{name}.json"
     if path.exists():
         raise CliError(
-            f"{path} exists already and was not changed", next_step="edit it, delete it, or take another name"
+            f"{path} already exists and was not changed", next_step="edit it, delete it, or choose another name"
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document, indent=2) + "\n")
@@ -67,10 +67,10 @@ def create(
         "missing": missing,
         "defaults": list(defaults(document)),
     }
-    titles = {"unset": "to be set", "missing": "left out", "defaults": "left to the GMPs' defaults"}
+    titles = {"unset": "variables to set", "missing": "left out", "defaults": "left to the GMPs' defaults"}
     lines = [f"written: {path}"]
     lines += [f"{titles[key]}:\n  " + "\n  ".join(value[key]) for key in titles if value[key]]
-    lines.append(f"next: give the variables their values, then waybill --network {name} deploy --dry-run")
+    lines.append(f"next: set the variables, then waybill --network {name} deploy --dry-run")
     result(value, render=lambda console: console.print("\n".join(lines), markup=False))
 
 

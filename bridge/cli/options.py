@@ -19,7 +19,7 @@ StoreUrl = Annotated[
     str | None,
     typer.Option(
         "--store",
-        help="The relayer's store, else WAYBILL_STORE: sqlite:///FILE, or postgresql://USER:PASSWORD@HOST/DATABASE, which"
+        help="The relayer's store (default: WAYBILL_STORE): sqlite:///FILE, or postgresql://USER:PASSWORD@HOST/DATABASE, which"
         " several relayers share. By default a SQLite file in .waybill.",
         show_default=False,
     ),
@@ -69,7 +69,7 @@ def gmps(text: str, usable: Collection[Gmp] = tuple(Gmp), where: str = "") -> tu
         UsageError: a name is unknown, unusable or repeated, or the list is empty.
     """
     known = ", ".join(gmp.label for gmp in sorted(usable))
-    next_step = f"name some of those of {where}: {known}" if where else f"name some of {known}"
+    next_step = f"the GMPs of {where} are {known}" if where else f"the GMPs are {known}"
     try:
         named = tuple(Gmp.parse(name) for name in text.split(",") if name.strip())
     except UnknownGmpError as error:
@@ -154,8 +154,8 @@ MaxBehind = Annotated[
     int | None,
     typer.Option(
         "--max-behind",
-        help="Seconds of block time that the index may be behind a chain; further behind ends with 5. "
-        "Else the setting index.max_lag, which is 120.",
+        help="Seconds of block time that the index may be behind a chain before the command exits with status 5. By default"
+        " the setting index.max_lag (120).",
         min=0,
         show_default=False,
     ),

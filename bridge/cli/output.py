@@ -40,7 +40,7 @@ class ExitCode(IntEnum):
     USAGE = 2
     UNKNOWN_ID = 3
     PENDING = 4
-    BEHIND = 5  # the answer is of an index that is too far behind the chains to be a verdict
+    BEHIND = 5  # the index is too far behind the chains for a conclusive answer
 
 
 class CliError(Exception):

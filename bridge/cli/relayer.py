@@ -62,7 +62,7 @@ def run(
         paused_gmps=_gmps(pause_gmp),
         http=http,
     )
-    workspace.deployment()  # nothing is made for a network that is not deployed
+    workspace.deployment()  # fails before anything is created if the network is not deployed
     if new_store:
         open_store(workspace.settings().store).close()
     settings = workspace.working_settings()

@@ -30,7 +30,7 @@ _TABLES: Final = {
         {"lane": "lane", "stage": "stage", "messages": "messages", "p50": "p50 s", "p95": "p95 s", "p99": "p99 s"},
     ),
     "redundancy": (
-        "Who delivered first, and who late",
+        "First and late deliveries",
         {
             "gmp": "GMP",
             "receipts": "receipts",
@@ -50,7 +50,7 @@ _TABLES: Final = {
             "gwei": "gwei",
             "gwei_p50": "p50",
             "gwei_p95": "p95",
-            "late_gwei": "of it late",
+            "late_gwei": "late",
         },
     ),
     "duplicates": (

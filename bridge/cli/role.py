@@ -106,7 +106,7 @@ def show(
 
 @app.command("set")
 def set_role(
-    role: Annotated[Role, typer.Argument(help="Which.")],
+    role: Annotated[Role, typer.Argument(help="The role to assign.")],
     account: Account,
     *,
     chains: Chains = None,

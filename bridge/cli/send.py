@@ -69,7 +69,7 @@ def send(
     receiver = recipient or target.examples.get("inbox")
     if receiver is None:
         raise UsageError(f"chain {target.name} has no example inbox", next_step="give --recipient")
-    to_bytes32(receiver)  # refuses what is no address
+    to_bytes32(receiver)  # raises AddressError
     request = RouteRequest(
         destination=target.chain_id,
         recipient=receiver,
@@ -81,7 +81,7 @@ def send(
         kind=options.member((one for one in Kind if one < Kind.CANCELLATION), kind, "kind"),
         retriable=retriable,
         max_gas=max_gas,
-        check_recipient=False,  # refused below, with the option that sends it anyway
+        check_recipient=False,  # checked below, where the error names --anyway
     )
     work = _route(
         workspace,
@@ -122,9 +122,9 @@ async def _route(
     async with connected(deployment, workspace.settings(), ends, eager=False) as connections:
         answering = await newest_blocks(connections)
         if target.chain_id not in answering:
-            progress(f"{target.name} does not answer: how much gas its recipient needs is unknown, and not checked")
+            progress(f"{target.name} does not answer: its recipient's code, demand and gas are not checked")
         elif not anyway:
-            await _refuse_what_nothing_executes(connections[target.chain_id], lane, request)
+            await _refuse_unexecutable(connections[target.chain_id], lane, request)
         chains = {chain: one for chain, one in connections.items() if chain in answering or chain == origin.chain_id}
         client = Client(deployment, chains, account, workspace.settings().classes(deployment))
         sent = await client.route(origin.chain_id, request)
@@ -134,7 +134,7 @@ async def _route(
         return sent, await _executed(Client(deployment, connections), sent.message, patience)
 
 
-async def _refuse_what_nothing_executes(
+async def _refuse_unexecutable(
     there: EvmChain, lane: tuple[ChainDeployment, ChainDeployment], request: RouteRequest
 ) -> None:
     """Rejects a message that could be paid for but not executed.
@@ -145,16 +145,16 @@ async def _refuse_what_nothing_executes(
     origin, target = lane
     if not await there.code(request.recipient):
         raise CliError(
-            f"no contract is at {request.recipient} on {target.name}: the message would be paid for and delivered, and can't be"
-            " executed until one is there that takes messages (IERC7786Recipient)",
+            f"{request.recipient} on {target.name} has no contract: the message would be paid for and delivered, but not executed"
+            " (recipients implement IERC7786Recipient)",
             next_step="name a contract with --recipient, or add --anyway",
         )
     demand = await RouterReader(there, target.router).demand(request.recipient, origin.chain_id)
     counted = [gmp for gmp in request.named if demand.gmps is None or gmp in demand.gmps]
     if len(counted) < demand.quorum:
         raise CliError(
-            f"{request.recipient} takes messages of {origin.name} that {demand.quorum} GMPs have delivered, and {len(counted)} of"
-            " those that are named count for it: nothing would execute the message until it is retried over others",
+            f"{request.recipient} requires {demand.quorum} GMPs for messages from {origin.name}, but only {len(counted)} of the"
+            " given GMPs count: the message would not be executed before a retry over others",
             next_step="name more with --gmps, or add --anyway",
         )
 

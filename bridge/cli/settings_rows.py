@@ -54,7 +54,7 @@ def _by_kind(values: Mapping[Kind, Any]) -> dict[str, Any]:
     return {kind.name.lower(): value for kind, value in values.items()}
 
 
-# A settings file names only the kinds that differ from the defaults. These have what holds for every kind.
+# A settings file names only the kinds that differ from the defaults. These functions return the values of every kind.
 _TABLES_BY_KIND: Final[Mapping[tuple[str, ...], Callable[[WaybillSettings], dict[str, Any]]]] = {
     ("policies",): lambda settings: {
         kind: asdict(policy) for kind, policy in _by_kind(settings.delivery_policies()).items()

@@ -44,7 +44,7 @@ from indexer.store.browser import IndexBrowser
 
 class _Closable(Protocol):
     def close(self) -> None:
-        """Lets the database go."""
+        """Closes the database."""
 
 
 _T = TypeVar("_T")
@@ -170,7 +170,7 @@ def _index(url: str) -> Callable[[], IndexBrowser | None]:
         except StoreVersionError:
             raise
         except IndexerError:
-            return None  # being made just now
+            return None  # it is being created
 
     return ready
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _SQLITE: Final = "sqlite:///"
 
-# Its chains are on this machine, its keys are public, and its money is free: only a storm comes near these bounds.
+# A devnet's keys are public and its ether is free, so its spending bounds are high.
 _DEVNET_SETTINGS = {
     "relayer_key": RELAYER_KEY,
     "poll_interval": 0.25,
@@ -133,7 +133,7 @@ class Workspace:
         except FileNotFoundError:
             how = "waybill devnet up" if self.network == DEVNET else "waybill deploy"
             raise CliError(
-                f"network {self.network!r} is not deployed: there is no {self.deployments_file}", next_step=how
+                f"network {self.network!r} is not deployed: {self.deployments_file} does not exist", next_step=how
             ) from None
         deployment = Deployment.from_json(text, str(self.deployments_file))
         check_sections(deployment, str(self.deployments_file))
@@ -176,7 +176,7 @@ class Workspace:
         url = self.settings().store
         if url == f"sqlite:///{self.bridge_store}":
             return url
-        # A small installation has no stores: they are loaded where one is named.
+        # Imported here, because an installation without extras lacks SQLAlchemy.
         from sqlalchemy import make_url
 
         from bridge.store import is_store
@@ -184,11 +184,11 @@ class Workspace:
         try:
             is_there = is_store(url)
         except StoreBusyError:
-            is_there = True  # opening it says so, or waits
+            is_there = True  # opening it waits, or reports the error
         if not is_there:
             shown = make_url(url).render_as_string(hide_password=True)
             raise CliError(
-                f"there is no store in {shown}: nothing is there, or an empty database; check the URL",
+                f"no store at {shown}: the database does not exist or is empty; check the URL",
                 next_step=f"for a new store: waybill relayer run --new-store --store {shown}",
             )
         return url
@@ -264,7 +264,7 @@ class Workspace:
         """Opens the relayer's store; None if no relayer has run yet.
 
         Raises:
-            CliError: the settings name a store that is not there.
+            CliError: the settings name a store that does not exist.
         """
         url = self.store
         if _is_missing_file(url):

@@ -483,7 +483,10 @@ class Client:
         return await RouterReader(self._chain(destination), destination.router).progress(message.id)
 
     async def wait(self, message: Message, timeout: float) -> Progress:  # noqa: ASYNC109  # the user's own limit
-        """Waits until the message is executed, for up to `timeout` seconds, and returns its last known progress."""
+        """Waits until the message ends or `timeout` seconds have passed, and returns its progress.
+
+        The progress says whether the message was executed.
+        """
         progress = Progress(frozenset(), executed=False, ended=False)
         async for progress in self.watch(message, timeout):
             if progress.executed:

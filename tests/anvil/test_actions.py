@@ -270,7 +270,7 @@ async def test_a_chain_that_is_down_delays_its_own_participant_alone(world: Worl
             shown = (await asyncio.to_thread(world.waybill, "action", "show", f"0x{action_id.hex()}", "--json")).value
             assert [part["problem"] for part in shown["participants"]] == [None, "gamma did not answer within 2 s"]
             advanced = await asyncio.to_thread(world.waybill, "action", "reconcile", f"0x{action_id.hex()}")
-            assert "participant 1 was not read, so what it could do is unknown: gamma did not answer" in advanced.err
+            assert "participant 1 can't be read, so its steps are unknown: gamma did not answer" in advanced.err
             prepare_id = (await world.here(action_id)).branches[0].prepare_id
             sent = len(bridge.store.observations.attempts(prepare_id))  # one may have been under way
             await eventually_answered(lambda: is_aborting(world, action_id))
@@ -295,7 +295,7 @@ async def test_subject_state_names_the_actions_it_came_from(world: World) -> Non
     assert [one["actionId"] for one in shown["onSubject"]] == [f"0x{unfinished.hex()}"], "however old it is"
     assert shown["onSubjectSince"] == 3
     said = await asyncio.to_thread(world.waybill, "action", "show", name)
-    assert "before number 3, only this one and an unfinished one on the subject were looked at" in said.out
+    assert "before number 3, only this one and an unfinished one on the subject were read" in said.out
 
 
 async def test_unknown_action_is_named_and_abort_by_hand_works(world: World) -> None:

@@ -34,7 +34,7 @@ async def test_message_below_the_floor_is_refused_and_explained(
     waybill = Command(monkeypatch, capsys)
     one = await asyncio.to_thread(waybill, "send", "--payload", "hello", "--gmps", "hyperlane", "--json")
     assert one.code == 1
-    assert "takes messages of alpha that 2 GMPs have delivered, and 1 of those that are named count" in one.err
+    assert "requires 2 GMPs for messages from alpha, but only 1 of the given GMPs count" in one.err
     anyway = await asyncio.to_thread(waybill, "send", "--payload", "hello", "--gmps", "hyperlane", "--anyway", "--json")
     explained = await asyncio.to_thread(waybill, "message", "show", json.loads(anyway.out)["messageId"], "--json")
     assert json.loads(explained.out)["reason"].startswith("0 of 2 GMPs have delivered")

@@ -195,7 +195,7 @@ async def test_roles_are_shown_and_named_by_the_owner_alone(
             assert row["error"].startswith(
                 f"only the owner {OWNER.address} may do that, but {HEIR.address} signed. Sign as"
             )
-        assert "refused on alpha, beta" in refused.err
+        assert "failed on alpha, beta" in refused.err
         rehearsed = await done(waybill, "role", "set", role, HEIR.address, "--dry-run", *by_owner)
         assert [one["name"] for one in rehearsed["beta"]["transactions"]] == [role]
         (row,) = (await done(waybill, "role", "set", role, HEIR.address, "--chains", "beta", *by_owner))["chains"]
@@ -212,7 +212,7 @@ async def test_roles_are_shown_and_named_by_the_owner_alone(
     poor = signer("poor", 0)
     words = ("retrier", HEIR.address, "--chains", "alpha", "--key", f"0x{bytes(poor.key).hex()}", "--json")
     (row,) = value_of(await waybill("role", "set", *words))["chains"]
-    assert re.fullmatch(f"{poor.address} holds 0 ether on chain 'alpha', and the transaction may cost .* ether: send it some",
+    assert re.fullmatch(f"{poor.address} holds 0 ether on chain 'alpha', but the transaction may cost .* ether: fund it",
                         row["error"])  # fmt: skip
     shown = (await done(waybill, "role", "show", "--senders", DAPP.address))["chains"]
     assert [one["retriers"][DAPP.address] for one in shown] == [HEIR.address, RELAYER.address]
@@ -241,7 +241,7 @@ async def test_interrupted_command_names_what_was_included(devnet: Devnet, tmp_p
     first, on_alpha, on_beta, last = errors.read_text().splitlines()
     assert first == "interrupted"
     assert on_alpha.startswith("alpha: guardian in 0x")
-    assert on_beta == "beta: no block includes anything yet"
+    assert on_beta == "beta: nothing included yet"
     assert last.startswith("run the same command again: ")
 
 

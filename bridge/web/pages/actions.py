@@ -38,7 +38,7 @@ _NO_ANSWER: Final = "A chain gives no usable answer."  # errors name endpoints, 
 
 
 def ids(explorer: Explorer) -> Collection[str]:
-    """The ids of the newest actions, as far as the chains report them in time."""
+    """Returns the ids of the newest actions that the chains report in time."""
     found, _ = _listed(explorer)
     return [one["actionId"] for one in (found.values if found else ())]
 
@@ -59,8 +59,8 @@ def actions(explorer: Explorer) -> Response:
         ]
         for one in (listed.values if listed else ())
     ]
-    columns = ("Action", "State", "Level", "Decision", "Participants", "Begun")
-    empty = "None has begun." if listed else "Being read from the chains; reload in a moment."
+    columns = ("Action", "State", "Level", "Decision", "Participants", "Started")
+    empty = "No actions yet." if listed else "Being read from the chains; reload in a moment."
     table = Table(label="Actions", columns=columns, rows=rows, empty=empty)
     command = explorer.sources.command("waybill action list")
     section = Section(
@@ -78,7 +78,7 @@ def action(explorer: Explorer, action_id: bytes) -> Response:
         _log.warning("action unreadable", error=str(error))
         return explorer.problem(503, _NO_ANSWER)
     if found is None:
-        return explorer.problem(404, f"no coordinator that the settings name has begun action {name}")
+        return explorer.problem(404, f"no configured coordinator knows action {name}")
     return explorer.sections(f"Action {shortened(name)}", _sections(explorer, found), here="/actions")
 
 
@@ -94,13 +94,13 @@ def _sections(explorer: Explorer, found: FoundAction) -> list[Section]:
         Section(title="Action", note=value["meaning"], facts=_facts(value)),
         Section(title="Participants", table=_participants(value["participants"])),
         Section(title="Messages", table=_messages(value["participants"])),
-        Section(title="What holds now on the subject", table=_in_force(value["inForce"])),
+        Section(title="In force on the subject", table=_in_force(value["inForce"])),
         *next_steps,
     ]
 
 
 def _listed(explorer: Explorer) -> tuple[ActionList | None, str]:
-    """The newest actions by now, and why they are not known."""
+    """Returns the newest actions, or None with the problem."""
     try:
         found = explorer.actions.look(max(explorer.settings.patience, _PATIENCE))
     except TransientError as error:
@@ -121,7 +121,7 @@ def _messages(participants: Sequence[Mapping[str, Any]]) -> Table:
         for message in part["messages"]
     ]
     columns = ("Phase", "Participant", "Message", "State")
-    return Table(label="Messages of the action", columns=columns, rows=rows, empty="None was sent yet.")
+    return Table(label="Messages of the action", columns=columns, rows=rows, empty="No messages yet.")
 
 
 def _facts(value: Mapping[str, Any]) -> list[tuple[str, Cell]]:
@@ -134,7 +134,7 @@ def _facts(value: Mapping[str, Any]) -> list[tuple[str, Cell]]:
         ("Subject", copyable(value["subject"])),
         ("Coordinator", joined([account(value["coordinator"]), f"on {value['chain']}"])),
         ("Initiator", account(value["initiator"])),
-        ("Begun", moment(timestamp(value["begunAt"]))),
+        ("Started", moment(timestamp(value["begunAt"]))),
     ]
     if value["phase"]:
         facts.append(("Phase", joined([words(value["phase"]), "until", moment(timestamp(value["phaseEndsAt"]))])))
@@ -162,7 +162,7 @@ def _participants(participants: Sequence[Mapping[str, Any]]) -> Table:
         ]
         for one in participants
     ]
-    columns = ("Participant", "Change", "Coordinator has", "Participant says", "Why", "Locked until")
+    columns = ("Participant", "Change", "Coordinator has", "Participant says", "Reason", "Locked until")
     return Table(label="Participants", columns=columns, rows=rows)
 
 

@@ -105,7 +105,7 @@ def test_corrupt_deployments_file_is_rejected(waybill: Command, deployed: Path, 
         (["--gmps", "wormhole", "--payload", "0xzz"], "'0xzz' is not a payload of hex digits"),
         (["--gmps", "wormhole", "--key", "0x12"], "not a private key: 0x and 64 hex digits are needed"),
         (["--gmps", "wormhole", "--recipient", "0x12"], "'0x12' is not an EVM address"),
-        (["--gmps", "wormhole", "--signer", "owner"], "the settings have no account 'owner'; they have none"),
+        (["--gmps", "wormhole", "--signer", "owner"], "the settings have no account 'owner'; they have no accounts"),
         (["--gmps", "wormhole", "--safe", "0x12"], "--safe 0x12 can't be used here"),
         (["--colour", "red"], "No such option: --colour"),
     ],
@@ -123,7 +123,7 @@ def test_wrong_arguments_are_usage_errors_that_name_the_value(
 def test_unavailable_gmp_is_answered_with_the_lanes_gmps(waybill: Command, named: str) -> None:
     ended = waybill("send", "--payload", "x", "--gmps", named, "--json")
     assert (ended.code, ended.out, ended.error["code"]) == (USAGE, "", "USAGE")
-    assert ended.error["next"] == "name some of those of alpha → beta: wormhole"
+    assert ended.error["next"] == "the GMPs of alpha → beta are wormhole"
 
 
 @pytest.mark.usefixtures("deployed")

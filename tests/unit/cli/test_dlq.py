@@ -99,5 +99,5 @@ def test_the_letters_of_an_atomic_action_are_found_by_its_id(tmp_path: Path) -> 
     with closing(open_dead_letters(f"sqlite:///{tmp_path}/letters.db")) as log:
         log.append(entered(f"{action}/action/1"), KeySealer(SEALER))
         assert _named(log, action) == _named(log, f"{action}/action/1") == [f"{action}/action/1"]
-        with pytest.raises(CliError, match="there is no dead letter"):
+        with pytest.raises(CliError, match="no dead letter 0x"):
             _named(log, "0x" + "ad" * 32)

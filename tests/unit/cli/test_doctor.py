@@ -67,7 +67,7 @@ def test_doctor_fails_on_a_fault(
     [
         (account(TRIPWIRE_KEY).address, 10**18, "ok", "holds 1.0000 ether"),
         (account(TRIPWIRE_KEY).address, 10**15, "warning", "holds 0.0010 ether"),
-        ("0x" + "00" * 20, 10**18, "warning", "the router names none"),
+        ("0x" + "00" * 20, 10**18, "warning", "the router has no tripwire"),
         (account(DAPP_KEY).address, 10**18, "failed", f"the settings {account(TRIPWIRE_KEY).address}"),
     ],
 )
@@ -103,7 +103,7 @@ def test_doctor_looks_at_the_stores_of_the_settings_file(waybill: Command, tmp_p
     (tmp_path / ".waybill" / "devnet" / "index.db").write_text("nobody may look here")
     ended = waybill("doctor", "--config", str(file), "--json")
     assert "is not a SQLite database" in failed(ended.out)["relayer's store"]
-    assert "there is none yet" in {row["check"]: row["found"] for row in json.loads(ended.out)}["index"]
+    assert "does not exist yet" in {row["check"]: row["found"] for row in json.loads(ended.out)}["index"]
 
 
 def test_doctor_names_a_dead_endpoint_beside_a_live_one(

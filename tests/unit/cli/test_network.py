@@ -56,7 +56,7 @@ def changed(tmp_path: Path, path: tuple[str | int, ...], value: Any) -> None:
         (("create", "x", "--chains", "sepolia,base"), "base cannot share a network with testnets"),
         (("create", "x", "--chains", "sepolia"), "at least two different chains"),
         (("create", "x", "--chains", "sepolia,sepolia"), "at least two different chains"),
-        (("create", "X Y", *TWO), "'X Y' can't name a network"),
+        (("create", "X Y", *TWO), "'X Y' is not a network name"),
         (("create", "x", *TWO, "--gmps", "pigeon"), "pigeon"),
         (("create", "x", *TWO, "--gmps", "axelar"), "share axelar, but 2 GMPs must agree"),
     ],

@@ -85,7 +85,7 @@ def test_a_database_that_is_no_store_is_not_made_one(
     ended = waybill(*command, "--json")
     assert (ended.code, "Traceback" in ended.err) == (1, False)
     assert str(path) in ended.error["message"]
-    says = {"empty file": "an empty database", "the index": "another program", "other program": "photos"}
+    says = {"empty file": "is empty", "the index": "another program", "other program": "photos"}
     assert says[kind] in ended.error["message"]
     assert "waybill relayer run --new-store" in ended.err
     assert path.read_bytes() == before
@@ -143,7 +143,7 @@ def test_a_postgresql_schema_without_a_store_is_not_made_one(
     for command in READERS:
         ended = waybill(*command, "--json")
         assert ended.code == 1
-        assert "an empty database" in ended.error["message"]
+        assert "is empty" in ended.error["message"]
         assert "waybill relayer run --new-store" in ended.error["next"]
 
 
@@ -204,5 +204,5 @@ def test_without_the_networks_file_nothing_is_checked_or_started(
     monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
     ended = waybill(*command, "--network", "testnet", "--json")
     assert ended.code == 1
-    assert "network 'testnet' is not deployed: there is no" in ended.error["message"]
+    assert "network 'testnet' is not deployed: " in ended.error["message"]
     assert ended.error["next"] == "waybill --network testnet deploy"
