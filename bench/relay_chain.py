@@ -22,7 +22,7 @@ from bridge.evm.chain import open_chains
 from bridge.protocol.gmps import Gmp
 from bridge.records.outbox import OutboxState
 from bridge.records.transactions import Slot
-from bridge.service.relayer_service import open_relayer, spare_what_is_set_up
+from bridge.service.relayer_service import freeze_loaded_objects, open_relayer
 from bridge.service.settings import Settings
 from bridge.store import Store
 from tests.anvil.rpc import free_ports, mine, rpc
@@ -121,7 +121,7 @@ async def _relay(devnet: Devnet, path: Path, *, max_calls_per_tx: int, sends: in
     )
     store = Store(settings.store)
     async with open_relayer(devnet.deployment, settings, devnet_attesters) as bridge:
-        spare_what_is_set_up()  # as the relayer's own process does
+        freeze_loaded_objects()  # as the relayer's own process does
         tasks = [asyncio.create_task(bridge.run()), asyncio.create_task(_mine(devnet))]
         try:
             await _until(store, expected - sends)

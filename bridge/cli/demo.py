@@ -108,7 +108,7 @@ def _draw(console: Console, report: Report) -> None:
         ["latency p50 / p95, from block to block", f"{latency['p50']} / {latency['p95']} ms"],
         ["seconds", str(report.seconds)],
     ]
-    console.print(table("What became of them: chains and index agree", ["", ""], outcome))
+    console.print(table("Outcome: chains and index agree", ["", ""], outcome))
     rows = [
         [gmp, *(str(counts.get(what, 0)) for what in ("dispatched", "received", "duplicates"))]
         for gmp, counts in audit.per_gmp.items()

@@ -15,7 +15,7 @@ from bridge.cli.logs import configure_logging
 from bridge.cli.root import current
 from bridge.cli.workspace import Workspace
 from bridge.protocol.gmps import Gmp
-from bridge.service.relayer_service import RelayerService, SystemClock, run_until_signalled, spare_what_is_set_up
+from bridge.service.relayer_service import RelayerService, SystemClock, freeze_loaded_objects, run_until_signalled
 from bridge.service.settings import Settings
 from bridge.store import open_store
 
@@ -73,7 +73,7 @@ def run(
             workspace.open_relayer(settings, index=workspace.index_if_any) as bridge,
             _metrics_served(workspace, bridge, settings),
         ):
-            spare_what_is_set_up()
+            freeze_loaded_objects()
             await bridge.run()
 
     asyncio.run(run_until_signalled(work))

@@ -1,4 +1,4 @@
-"""What a relayer's state says in numbers, for Prometheus. Read from the store at each scrape, so that no restart resets it."""
+"""Exposes a relayer's state to Prometheus. Each scrape reads the store, so no restart resets a counter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every metric, once: its name, its labels, and the question that it answers.
+"""Lists every metric: its name, its labels, and the question that it answers.
 
 The reference page is generated from this list; alert rules and the dashboard may use no other names.
 """
@@ -11,7 +11,7 @@ from typing import Final
 
 
 class MetricType(StrEnum):
-    """How Prometheus reads a metric."""
+    """A metric's type in Prometheus."""
 
     GAUGE = "gauge"
     COUNTER = "counter"
@@ -23,11 +23,11 @@ class Metric:
     """One metric.
 
     Attributes:
-        name: as it is exposed; counters end in ``_total``.
-        type: how to read it.
-        labels: their names, in order.
-        question: what it answers.
-        meaning: what exactly is counted, with the unit.
+        name: its exposed name; counters end in ``_total``.
+        type: its type.
+        labels: the names of its labels, in order.
+        question: the question that it answers.
+        meaning: its exact definition, with the unit.
     """
 
     name: str
@@ -64,7 +64,7 @@ METRICS: Final = (
         _GAUGE,
         _QUEUE,
         "Which deliveries go back and forth without progress?",
-        "Entries that were set back at least 20 times by what says nothing about the message, and are not final.",
+        "Entries with at least 20 setbacks whose cause is not the message, such as failing endpoints, that are not final.",
     ),
     Metric(
         "waybill_outbox_oldest_seconds",
@@ -106,15 +106,15 @@ METRICS: Final = (
         _COUNTER,
         (*_QUEUE, "kind", "code"),
         "What fails, and how?",
-        "Tries that ended without a delivery, by code and kind. The kind says whether it is tried again: TRANSIENT, REFUSED, "
-        "UNANSWERED, INTERRUPTED, UNDONE, TERMINAL. UNKNOWN is what no row of the table of failures has.",
+        "Tries that ended without a delivery, by code and kind. The kind decides whether the relayer retries: TRANSIENT, REFUSED, "
+        "UNANSWERED, INTERRUPTED, UNDONE, TERMINAL. UNKNOWN stands for failures that are not in the table of error codes.",
     ),
     Metric(
         "waybill_delivery_retries_total",
         _COUNTER,
         _QUEUE,
         "How much is tried again?",
-        "Failed tries after which the delivery was tried again, ever: all but the one that it died of.",
+        "Failed tries after which the delivery was retried, ever: all but the last one of a dead delivery.",
     ),
     Metric(
         "waybill_dead_letters",
@@ -128,21 +128,21 @@ METRICS: Final = (
         _COUNTER,
         _QUEUE,
         "How many deliveries became dead letters?",
-        "Dead letters written, ever; again when one returns whose delivery was tried again.",
+        "Dead letters written, ever; a letter that returns after another try of its delivery counts again.",
     ),
     Metric(
         "waybill_commits_total",
         _COUNTER,
         ("destination", "result"),
-        "Does the store take what was done?",
-        "Commits of ends of deliveries, ever: success, or failure, which is repeated. Written to the store every 5 s.",
+        "Does the store accept the outcomes of deliveries?",
+        "Commits of deliveries' outcomes, ever: success, or failure, which is retried. Written to the store every 5 s.",
     ),
     Metric(
         "waybill_unrecognised_dispatches_total",
         _COUNTER,
         ("chain",),
         "Did a message leave that the relayer can't deliver?",
-        "Dispatches that only the router or only the GMP tells of. Each is counted again when its block is read again. "
+        "Dispatches that only the router or only the GMP reports. Each is counted again when its block is read again. "
         "The log names its transaction.",
     ),
     Metric(
@@ -158,7 +158,7 @@ METRICS: Final = (
         _GAUGE,
         (),
         "How full is the store?",
-        "Different messages that it tells from new ones: all that have a delivery which is not forgotten yet. Counted once a "
+        "Different messages in the deduplication window: all that have a delivery in the store. Counted once a "
         "minute at most.",
     ),
     Metric(
@@ -166,7 +166,7 @@ METRICS: Final = (
         _GAUGE,
         (),
         "When is it full?",
-        "Messages that it is to know at once (`reliability.dedup_capacity`); then no new one is taken in.",
+        "Messages that the window holds (`reliability.dedup_capacity`); when it is full, no new message is accepted.",
     ),
     # transactions
     Metric(
@@ -174,15 +174,15 @@ METRICS: Final = (
         _COUNTER,
         (*_ACCOUNT, "outcome"),
         "Are transactions wasted?",
-        "Nonces used: SUCCEEDED; and for nothing: REVERTED, NOOP, or USED_EXTERNALLY by a transaction that was signed elsewhere. "
+        "Nonces used: SUCCEEDED; or wasted: REVERTED, NOOP, or USED_EXTERNALLY by a transaction that was signed elsewhere. "
         "One that deliveries share SUCCEEDED if one of them did; each of the others is a failed delivery.",
     ),
     Metric(
         "waybill_nonce_oldest_open_seconds",
         _GAUGE,
         _ACCOUNT,
-        "For how long is a nonce stuck?",
-        "Age in seconds of the oldest slot whose nonce no block has used; absent if there is none.",
+        "How long has a nonce been stuck?",
+        "Age in seconds of the oldest nonce that no block has used; absent if there is none.",
     ),
     Metric("waybill_account_balance_wei", _GAUGE, _ACCOUNT, "Can the account pay?", "Its balance, in wei."),
     Metric(
@@ -197,16 +197,16 @@ METRICS: Final = (
         "waybill_spend_limit_wei",
         _GAUGE,
         (*_LANE, "chain"),
-        "What may a lane cost a day?",
-        "`spending.lane_per_day`, in wei; absent as long as it has cost nothing today.",
+        "How much may a lane cost per day?",
+        "`spending.lane_per_day`, in wei; absent until the lane has cost something today.",
     ),
     Metric(
         "waybill_spend_blocked",
         _GAUGE,
         (*_LANE, "bound"),
-        "What waits since it would cost too much?",
-        "Deliveries and executions for which a bound on what is spent has no room, by its setting; retries are in "
-        "`waybill_retries_blocked`. `waybill message show` says the figures.",
+        "What waits because it would cost too much?",
+        "Deliveries and executions that a spending bound blocks, by its setting; retries are in "
+        "`waybill_retries_blocked`. `waybill message show` prints the figures.",
     ),
     # chains
     Metric("waybill_chain_up", _GAUGE, ("chain",), "Does the chain answer?", "1 if an endpoint gave its head, else 0."),
@@ -215,7 +215,7 @@ METRICS: Final = (
         _GAUGE,
         ("chain",),
         "Does the chain, or its endpoint, stand still?",
-        "Seconds since the time stamp of its newest block.",
+        "Seconds since the timestamp of its newest block.",
     ),
     Metric(
         "waybill_chain_read_lag_blocks",
@@ -229,7 +229,7 @@ METRICS: Final = (
         _GAUGE,
         ("chain", "endpoint"),
         "Which endpoint fails?",
-        "1 for an RPC endpoint that is asked, 0 for one that is resting after a failure.",
+        "1 for an RPC endpoint in use, 0 for one that rests after a failure.",
     ),
     # decisions
     Metric(
@@ -265,7 +265,7 @@ METRICS: Final = (
         "waybill_sync_lag_seconds",
         _GAUGE,
         _LANE,
-        "How long has a state change been final on its source and not on its destination?",
+        "How long has a state change been final on its source but not applied on its destination?",
         "Seconds since the oldest message of the pending sync queue became final; 0 if none waits.",
     ),
     Metric(
@@ -311,7 +311,7 @@ METRICS: Final = (
         _GAUGE,
         (*_LANE, "budget"),
         "Which retries wait for money?",
-        "Retry requests OPEN that a budget puts off. `message`: while a delivery goes on, or "
+        "Retry requests OPEN that a budget postpones. `message`: while a delivery is open, or "
         "for a critical action, which is never dead. `spending`: by the bounds and filters of all spending.",
     ),
     Metric(
@@ -319,14 +319,14 @@ METRICS: Final = (
         _GAUGE,
         ("chain",),
         "How far is the index behind?",
-        "Seconds since the time stamp of the last block indexed.",
+        "Seconds since the timestamp of the last block indexed.",
     ),
     Metric(
         "waybill_index_halted",
         _GAUGE,
         ("chain",),
         "Has the index stopped reading a chain?",
-        "1 for a chain that it reads no further, because of a reorg past finality; absent else.",
+        "1 for a chain that the index no longer reads because of a reorg past finality; absent otherwise.",
     ),
     Metric(
         "waybill_messages", _GAUGE, ("status",), "Where are the messages?", "Messages in the index, by their status."
@@ -336,7 +336,7 @@ METRICS: Final = (
         _GAUGE,
         ("severity",),
         "Do the chains contradict each other?",
-        "Divergences of the index, by severity. `critical` and `high`: facts that can't both be right; to be 0. `medium`: "
+        "Divergences of the index, by severity. `critical` and `high`: facts that can't both be right; must be 0. `medium`: "
         "messages that no GMP has delivered for a day or longer.",
     ),
     # streams out
@@ -345,7 +345,7 @@ METRICS: Final = (
         _GAUGE,
         (),
         "How much is not published yet?",
-        "Records of the streams that no topic has yet.",
+        "Records of the streams that are not in their topics yet.",
     ),
     Metric(
         "waybill_stream_oldest_seconds",

@@ -30,39 +30,39 @@ from bridge.store.streams import Streams
 _log = structlog.get_logger(__name__)
 _Result = TypeVar("_Result")
 
-_FRESH: Final = 1.0  # seconds for which an exposition is given out again: scrapers that come together cost one reading
-_CHAIN_SECONDS: Final = 5.0  # that a chain may take to answer before it counts as down
+_FRESH: Final = 1.0  # seconds for which an exposition is cached, so that concurrent scrapes read the store once
+_CHAIN_SECONDS: Final = 5.0  # until a chain that does not answer counts as down
 _ALARMING: Final = (
     "critical",
     "high",
     "medium",
-)  # severities of divergences; no stranger is to raise an alert by a low one
-COUNTED: Final = 60.0  # seconds for which a count of rows is given out again: a million rows take a quarter of a second
+)  # severities of divergences; strangers can cause low ones, which must not raise an alert
+COUNTED: Final = 60.0  # seconds for which a count of rows is cached: counting a million takes a quarter of a second
 
 
 class IndexFigures(Protocol):
-    """What the indexer knows in sums."""
+    """The index's totals."""
 
     def chains(self) -> Sequence[ChainRecord]:
-        """How far each chain is indexed."""
+        """Returns the index's progress on each chain."""
 
     def counts_by_status(self, divergences: Sequence[DivergenceRecord]) -> Mapping[Status, int]:
-        """How many messages are in each state, those that the divergences contradict as DIVERGED."""
+        """Returns the number of messages by state, counting contradicted ones as DIVERGED."""
 
     def divergences(self) -> Sequence[DivergenceRecord]:
-        """Facts that contradict each other."""
+        """Returns the contradictions between facts."""
 
 
 @dataclass(frozen=True, slots=True)
 class _IndexSums:
-    """What of the index takes as long to read as there are messages."""
+    """The totals whose computation takes longer the more messages there are."""
 
     messages: Mapping[Status, int]
     divergences: Mapping[str, int]
 
 
 class Monitor:
-    """Reads everything again for each scrape. Counters are the store's, so that they fall neither by a restart nor by retention."""
+    """Reads the metrics for each scrape. The store keeps the counters, so neither restarts nor retention lower them."""
 
     def __init__(
         self,
@@ -81,14 +81,14 @@ class Monitor:
 
         Args:
             deployment: the network.
-            chains: its chains by id, connected.
-            store: the relayer's.
-            clock: time.
-            settings: the relayer's.
+            chains: its connected chains, by id.
+            store: the relayer's store.
+            clock: the clock.
+            settings: the relayer's settings.
             dead_letters: the log of dead letters, which may be in another database.
-            streams: the store's; None leaves them out.
-            accounts: whose balances are read, beside those of accounts that have sent before.
-            index: opens the index's figures, or None while there is no index.
+            streams: the store's streams; None omits their metrics.
+            accounts: accounts whose balances are read, in addition to those that have sent before.
+            index: opens the index's totals; yields None if no index has run.
         """
         self._deployment = deployment
         self._chains = chains
@@ -102,18 +102,18 @@ class Monitor:
         self._index = index
         self._sums = Cached(
             self._sum_up, lasts=_FRESH, clock=clock.now
-        )  # rests: they take as long as there are messages
+        )  # cached: their computation takes longer the more messages there are
         self._exposition = AsyncCached(self._expose, lasts=_FRESH, clock=clock.now)
 
     async def exposition(self) -> bytes:
-        """Everything, in Prometheus' text format."""
+        """Returns all metrics in Prometheus' text format."""
         return (await self._exposition.look()).value
 
     async def _expose(self) -> bytes:
         return (await self.samples()).exposition()
 
     async def samples(self) -> Samples:
-        """Everything. A part that can't be read is named in ``waybill_scrape_problem``; the others are there."""
+        """Returns all metrics. ``waybill_scrape_problem`` names the parts that can't be read."""
         samples = Samples()
         samples.add("waybill_build_info", 1, version=version("waybill"), network=self._deployment.network)
         accounts = await self._part(samples, "store", asyncio.to_thread(self._add_stored, samples))

@@ -1,4 +1,4 @@
-"""Numbers of one moment, and how Prometheus reads them."""
+"""Collects the values of one scrape, and formats them for Prometheus."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Family = GaugeMetricFamily | CounterMetricFamily | HistogramMetricFamily
 
 
 class Samples(Collector):
-    """What was read, by metric."""
+    """The values of one scrape, by metric."""
 
     def __init__(self) -> None:
         self._families = {metric.name: _family(metric) for metric in METRICS}
@@ -25,10 +25,10 @@ class Samples(Collector):
         self._used: set[str] = set()
 
     def add(self, name: str, value: float, **labels: str) -> None:
-        """Adds a number.
+        """Adds a value.
 
         Raises:
-            KeyError: no such metric, or not with those labels.
+            KeyError: the metric is unknown, or has other labels.
         """
         family = self._families[name]
         assert not isinstance(family, HistogramMetricFamily)
@@ -41,12 +41,12 @@ class Samples(Collector):
         """Adds a distribution.
 
         Args:
-            name: of a histogram.
-            bounds: upper bounds, growing.
-            within: how many lie at or below each of them.
+            name: the histogram's name.
+            bounds: upper bounds, ascending.
+            within: the number of values at or below each bound.
             total: the sum of all values.
-            count: how many there are.
-            labels: whose.
+            count: the number of values.
+            labels: the labels' values.
         """
         family = self._families[name]
         assert isinstance(family, HistogramMetricFamily)
@@ -55,7 +55,7 @@ class Samples(Collector):
         self._used.add(name)
 
     def collect(self) -> Iterable[Family]:
-        """What there is a number for."""
+        """Returns the metrics that have a value."""
         return [family for name, family in self._families.items() if name in self._used]
 
     def _values(self, name: str, labels: dict[str, str]) -> list[str]:
@@ -64,7 +64,7 @@ class Samples(Collector):
         return [labels[label] for label in self._labels[name]]
 
     def exposition(self) -> bytes:
-        """All of it in Prometheus' text format."""
+        """Returns all values in Prometheus' text format."""
         registry = CollectorRegistry(auto_describe=False)
         registry.register(self)
         return generate_latest(registry)

@@ -1,4 +1,4 @@
-"""What the store adds up to."""
+"""Metrics that are read from the relayer's store."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from bridge.store.jobs import Jobs
 from bridge.store.spending import Spending
 
 _UNACKNOWLEDGED: Final = (OutboxState.PENDING, OutboxState.CLAIMED)
-_BLOCKED_SECONDS: Final = 900.0  # what waits is looked at more often than that, and what has ended is not
+_BLOCKED_SECONDS: Final = 900.0  # blocked deliveries are checked more often, so an older record has ended
 _OPENNESS: Final = {BreakerState.CLOSED: 0.0, BreakerState.HALF_OPEN: 0.5, BreakerState.OPEN: 1.0}
 
 
 class _Names:
-    """Labels instead of ids."""
+    """Names chains in labels."""
 
     def __init__(self, deployment: Deployment) -> None:
         self._names = {chain.chain_id: chain.name for chain in deployment.chains}
@@ -47,21 +47,21 @@ class _Names:
 def add_stored(
     samples: Samples, store: Store, deployment: Deployment, settings: Settings, now: float, *, seen: Cached[int]
 ) -> Mapping[int, frozenset[str]]:
-    """Adds all that the store says; returns the accounts that have sent on each chain, by its id.
+    """Adds the store's metrics, and returns the accounts that have sent on each chain, by chain id.
 
     Args:
-        samples: where to add.
-        store: the relayer's.
+        samples: the samples to extend.
+        store: the relayer's store.
         deployment: the network.
-        settings: the relayer's.
+        settings: the relayer's settings.
         now: Unix seconds.
-        seen: how many messages the store tells from new ones.
+        seen: the number of messages in the deduplication window.
     """
     names, figures = _Names(deployment), store.figures
     _add_outbox(samples, names, store.outbox.counts(), now)
     _add_accusations(samples, names, store.accusations, deployment)
     counted = seen.look()
-    assert counted is not None  # waited for
+    assert counted is not None  # `look` without patience waits
     samples.add("waybill_dedup_messages", counted.value)
     samples.add("waybill_dedup_capacity_messages", settings.reliability.dedup_capacity)
     _add_deliveries(samples, names, figures)
@@ -85,7 +85,7 @@ def add_stored(
 
 
 def add_letters(samples: Samples, log: DeadLetterLog, deployment: Deployment) -> None:
-    """Adds what the log of dead letters says, which may be in another database than the store."""
+    """Adds the metrics of the dead-letter log, which may be in another database than the store."""
     names = _Names(deployment)
     for waiting in log.waiting():
         lane = names.lane(waiting.source_chain, waiting.destination_chain)

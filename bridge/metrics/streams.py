@@ -1,4 +1,4 @@
-"""How far the streams out are."""
+"""Metrics of the streams to Kafka."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from bridge.store.streams import Streams
 
 
 def add_streams(samples: Samples, streams: Streams, now: float) -> None:
-    """Adds what waits and what was sent; nothing where no relayer has ever recorded streams."""
+    """Adds the numbers of waiting and published records; nothing if no relayer has ever recorded streams."""
     found = streams.status()
     if not (found.recording or found.waiting or any(found.sent.values())):
         return

@@ -78,7 +78,7 @@ def _acts_about_action(letter: DeadLetter, action_id: bytes, branch: int) -> tup
             kind="reconcile",
             decision=None,
             title="Reconcile",
-            why="Brings the participant where the decision wants it. The letter closes when the action ends.",
+            why="Makes the participant match the decision. The letter closes when the action ends.",
             command=f"waybill action reconcile 0x{action_id.hex()} --branch {branch}",
         ),
         LetterAct(

@@ -39,12 +39,12 @@ from bridge.store.dead_letters import DeadLetterLog
 class Stage(StrEnum):
     """The progress of one GMP with a message."""
 
-    REFUSED = "REFUSED"  # the GMP did not take it
-    DISPATCHED = "DISPATCHED"  # the GMP accepted it, and no relayer has seen that yet
-    ATTESTING = "ATTESTING"  # a relayer has it, and needs the GMP's attestation
+    REFUSED = "REFUSED"  # the GMP did not accept it
+    DISPATCHED = "DISPATCHED"  # the GMP accepted it; no relayer has observed it yet
+    ATTESTING = "ATTESTING"  # a relayer has observed it and waits for the GMP's attestation
     DELIVERING = "DELIVERING"
-    DELIVERED = "DELIVERED"  # by the relayer; its receipt has not been read yet
-    BLOCKED = "BLOCKED"  # a bound on what the relayer spends has no room for it
+    DELIVERED = "DELIVERED"  # the relayer delivered it; the index has not read its receipt yet
+    BLOCKED = "BLOCKED"  # one of the relayer's spending bounds has no room for it
     FAILING = "FAILING"
     DEAD = "DEAD"
     RECEIVED = "RECEIVED"
@@ -54,15 +54,15 @@ class Stage(StrEnum):
 class GmpProgress:
     """The progress of one GMP with a message, with its attempts and errors."""
 
-    gmp: int  # its number, which this version may not know
+    gmp: int  # its number, which may be unknown to this version
     stage: Stage
-    attempts: tuple[int, ...]  # of the message, in which this GMP took it
-    failed_tries: int  # of our relayer to deliver, that failed
-    setbacks: int  # its deliveries that came to nothing and cost no try; see `OutboxEntry.setbacks`
+    attempts: tuple[int, ...]  # attempts of the message that this GMP accepted
+    failed_tries: int  # the relayer's failed tries to deliver
+    setbacks: int  # interrupted deliveries that cost no try; see `OutboxEntry.setbacks`
     last_error: str | None
     next_try_at: float | None  # Unix seconds
     letter: str | None  # the id of its dead letter
-    receipt: ReceiptRecord | None  # what the index knows of it
+    receipt: ReceiptRecord | None  # the index's record of its deliveries
 
     @property
     def name(self) -> str:
@@ -199,7 +199,7 @@ class Explanation:
     """The state of a message, the reason, and the next step."""
 
     message_id: bytes
-    message: Message | None  # None: no chain that was asked or read has created it
+    message: Message | None  # None if no chain is known to have created it
     status: Status
     receipts: frozenset[Gmp]
     reason: str
@@ -208,9 +208,9 @@ class Explanation:
     gmps: tuple[GmpProgress, ...]
     untried: tuple[Gmp, ...] = ()  # GMPs of its lane that have not carried it and are not paused
     lags: tuple[IndexLag, ...] = ()  # chains of the message that the index is behind on
-    unknown: tuple[str, ...] = ()  # which of its chains did not answer, and what is therefore unknown
-    divergences: Sequence[DivergenceRecord] = ()  # what contradicts about it, as the index found
-    gmp_pauses: Sequence[GmpPause] = ()  # of the GMPs of its lane, on either of its chains
+    unknown: tuple[str, ...] = ()  # for each chain that did not answer, what is unknown without it
+    divergences: Sequence[DivergenceRecord] = ()  # contradictory facts about it, according to the index
+    gmp_pauses: Sequence[GmpPause] = ()  # pauses of its lane's GMPs on both chains
     changes: Sequence[SyncJob] = ()  # the applications of its state change, on every destination
 
     @property
@@ -504,7 +504,7 @@ _PROSPECTS = {
 _REFUSALS = (ExecutionState.REFUSED, ExecutionState.REJECTED)
 
 _GIVEN_UP = ({Stage.DEAD}, {Stage.DEAD, Stage.RECEIVED})
-"""Stages of a message's GMPs when nothing of it is on its way any more."""
+"""Sets of its GMPs' stages in which no delivery of a message is open."""
 
 _OPEN = frozenset(
     {Status.ROUTED, Status.RECEIVED, Status.STALLED, Status.DEAD, Status.EXECUTION_FAILED, Status.EXECUTION_DEFERRED}
@@ -512,10 +512,10 @@ _OPEN = frozenset(
 """States in which a message may still be executed."""
 
 _WAITING = frozenset({Status.ROUTED, Status.RECEIVED, Status.STALLED})
-"""States in which a message is dead if none of its deliveries is left."""
+"""States in which a message without open deliveries is dead."""
 
 _ENDED = frozenset({Status.EXPIRED, Status.CANCELLED, Status.ORPHANED, Status.DIVERGED})
-"""What receipts do not change any more."""
+"""States that further receipts do not change."""
 
 _REASONS = {
     Status.EXPIRED: "its time to live of {ttl} s ran out first",
@@ -577,7 +577,7 @@ def _stage(entry: OutboxEntry | None, blocked: Blocked | None, *, refused: bool)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Facts:
-    """What a reason is made of."""
+    """The facts that a message's reason is built from."""
 
     status: Status
     receipts: frozenset[Gmp]
@@ -633,7 +633,7 @@ def _refusal(facts: _Facts) -> str:
     if facts.refusal is not None:
         return f": {facts.refusal}"
     if facts.execution is not None and facts.execution.outcome:
-        return ""  # follows in what the relayer will do
+        return ""  # `_prospects` adds it
     index = facts.stored.record
     reason = (index.failure_reason if index else None) or b""
     is_known = bool(reason) or (index is not None and index.status is Status.EXECUTION_FAILED)

@@ -23,16 +23,16 @@ _WAITS: Final[Mapping[Status, str]] = {
     Status.EXECUTION_FAILED: "refused by the recipient",
     Status.UNKNOWN: "unexplained: the index is behind, or does not know the creation",
 }
-"""States in which messages wait for somebody, in words."""
+"""States that need somebody's action, in words."""
 
 _HOUR: Final = 3_600  # seconds
 _DAY: Final = 86_400  # seconds
 
 _STALLED_ASKED: Final = 200
-"""The newest stalled messages of which the GMPs that they wait for are counted."""
+"""Maximum number of stalled messages whose missing GMPs are counted, newest first."""
 
 _FAILING_SHARE: Final = 0.1
-"""Share of a GMP's messages that were retried or stalled, from which on the GMP is a problem."""
+"""A GMP is a problem if more than this share of its messages were retried or stalled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,11 +170,11 @@ def _of_relayer(
 
 
 def _of_gmps(index: Index, stalled: int, now: float) -> list[Concern]:
-    """The GMPs that stalled or retried messages wait for, and the stalled messages.
+    """Returns the GMPs with many stalled or retried messages, and the number of stalled messages.
 
     Args:
-        index: of the network.
-        stalled: how many messages are.
+        index: the network's index.
+        stalled: the number of stalled messages.
         now: Unix seconds.
     """
     page = index.page(MessageFilter(status=Status.STALLED), limit=_STALLED_ASKED).messages if stalled else ()

@@ -95,7 +95,7 @@ def queue_value(count: QueueCount, deployment: Deployment) -> dict[str, Any]:
 
 
 def behind(chain: ChainRecord) -> int:
-    """Returns the number of blocks that the index has still to read."""
+    """Returns the number of blocks that the index has not read yet."""
     return max(0, chain.head_block - chain.block)
 
 
@@ -129,8 +129,8 @@ class LaneFigures:
     executed: int
     percentiles: tuple[tuple[str, float], ...]  # of seconds from creation to execution
     checks: tuple[LaneCheckRecord, ...]  # its totals compared with the routers'
-    waiting: int  # deliveries that the relayer has not finished
-    held: LaneChange | None  # None: its deliveries are not held back
+    waiting: int  # the relayer's open deliveries
+    held: LaneChange | None  # None if the lane runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,8 +140,8 @@ class GmpFigures:
     number: int
     taken: int
     delivered: int
-    percentiles: tuple[tuple[str, float], ...]  # of seconds from when it took a message to its receipt
-    queue: tuple[QueueCount, ...]  # deliveries that the relayer has not finished
+    percentiles: tuple[tuple[str, float], ...]  # of seconds from its dispatch of a message to its receipt
+    queue: tuple[QueueCount, ...]  # the relayer's open and dead deliveries
 
     @property
     def label(self) -> str:

@@ -23,7 +23,7 @@ def chain_value(deployed: ChainDeployment, head: int | None, indexed: int | None
     Args:
         deployed: the chain.
         head: its newest block; None if it does not answer.
-        indexed: the last block that the index has read; None if it has not begun.
+        indexed: the last block that the index has read; None if it has read none.
         error: the reason why it does not answer.
     """
     return {

@@ -22,7 +22,7 @@ _PATIENCE: Final = 10.0
 """Seconds to wait for a chain's head before a command continues without it."""
 
 _TRY_SECONDS: Final = 2.0
-"""Patience with the endpoints of a chain that is asked for its state."""
+"""Seconds to wait for the endpoints of a chain in `ask_chains`."""
 
 _THIS_MACHINE: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 

@@ -13,7 +13,7 @@ from bridge.settings import SettingsError
 
 _NOBODY_SEALS = (
     "no key to seal dead letters with: set `key` in [dlq], or name a signer with an environment variable or a keystore"
-    " (a remote signer signs transactions alone)"
+    " (a remote signer signs transactions only)"
 )
 _NOBODY_PAUSES = "no key for the tripwire: set `key`, or `account` to the name of one in [accounts], in [tripwire]"
 
@@ -39,7 +39,7 @@ def tripwire_signer(settings: Settings) -> Signer:
     """Returns the account that pauses GMPs.
 
     Raises:
-        SettingsError: none is named, or there is no account of that name.
+        SettingsError: no key or account is configured, or no account has that name.
         InvalidKeyError: the key is invalid or can't be opened.
     """
     table = settings.tripwire
@@ -54,7 +54,7 @@ def open_sealer(settings: Settings) -> KeySealer:
     """Returns the sealer of dead letters: with its own key, else the relayer's, else that of the first local signer.
 
     Raises:
-        SettingsError: there is none.
+        SettingsError: no such key is configured.
         InvalidKeyError: the key is invalid or can't be opened.
     """
     key = settings.dlq.key or settings.relayer_key

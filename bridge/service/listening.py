@@ -13,7 +13,7 @@ def listening_at(address: str) -> socket.socket:
     """Binds a socket to HOST:PORT; port 0 picks a free port.
 
     Raises:
-        ListeningError: the address is malformed, taken, or not an address of this machine.
+        ListeningError: the address is malformed, in use, or not an address of this machine.
     """
     host, _, port = address.rpartition(":")
     host = host.strip("[]")

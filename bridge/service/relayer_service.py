@@ -55,7 +55,7 @@ from bridge.streams.copying import Copier
 _log = structlog.get_logger(__name__)
 _Result = TypeVar("_Result")
 AttesterSource = Callable[[Deployment, Mapping[int, Chain]], Mapping[Gmp, Attester]]
-"""Gives the attester of each GMP, for a network whose attestations do not come from the GMPs' public services."""
+"""Returns the attester of each GMP, for a network whose attestations do not come from the GMPs' public services."""
 
 _LOCK_RENEWAL = 5.0  # seconds
 
@@ -250,7 +250,7 @@ class RelayerService:
             await observer.next_look(SELDOM * self._settings.poll_interval)
 
     async def _report_call(self, message: Message) -> Call:
-        """Builds the call that reports a message's end from its destination, over the GMPs that delivered it."""
+        """Builds the call that reports a message's outcome from its destination, over the GMPs that carried it."""
         attempts = self.store.observations.attempts(message.id)
         took = {gmp for attempt in attempts for gmp in attempt.gmps} or self.deployment.gmps_between(
             message.destination_chain, message.source_chain
@@ -355,8 +355,8 @@ async def open_relayer(
 
     Args:
         deployment: the network.
-        settings: how to run.
-        attesters: where attestations come from; the GMPs' public services if not given.
+        settings: the relayer's settings.
+        attesters: the source of attestations; None uses the GMPs' public services.
         index: opens the index, whose divergences are published; None publishes none.
 
     Raises:
@@ -387,7 +387,7 @@ async def open_relayer(
                 yield bridge
 
 
-def spare_what_is_set_up() -> None:
+def freeze_loaded_objects() -> None:
     """Excludes all existing objects from garbage collection. Call it once before a process starts its relayer.
 
     Imported code keeps some 150,000 objects alive; scanning them would stall the relayer for 0.15 s.
@@ -420,7 +420,7 @@ async def run_until_signalled(work: Callable[[], Awaitable[None]]) -> None:
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Returns the error that ended a task group. The others followed from it."""
+    """Returns the first error of a task group, which caused the others."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
@@ -428,7 +428,7 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 async def _stop(streams: Streams, every: float) -> None:
-    """Stops recording for a sink that is not configured."""
+    """Stops recording streams that no sink is configured for."""
 
     async def stop() -> None:
         await asyncio.to_thread(streams.stop)

@@ -20,7 +20,7 @@ from bridge.metrics.samples import CONTENT_TYPE
 from bridge.service.listening import url_of
 
 _CONNECTIONS: Final = 512
-"""Connections and requests at once; uvicorn answers those beyond with 503."""
+"""Maximum number of concurrent connections and requests; uvicorn answers further ones with 503."""
 
 _HEAD_BYTES: Final = 16_384
 
@@ -54,7 +54,7 @@ async def serving(app: ASGIApp, listener: socket.socket, *, trusted_proxy: str |
         listener: a bound socket.
         trusted_proxy: the address whose ``X-Forwarded-For`` names the client; None trusts no proxy.
     """
-    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # clients decide how often uvicorn would warn
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # clients could trigger any number of warnings
     server = _Server(
         uvicorn.Config(
             app,

@@ -21,7 +21,7 @@ from bridge.streams.settings import KafkaSettings
 from bridge.tripwire.settings import TripwireSettings
 
 # `production`, `low-latency` and `high-throughput` are the three configurations that StreamForge recommends, value by value, with
-# the pace of the relayer that goes with them. They set the row of plain messages alone: the rows of the other kinds are OIP's.
+# a matching pace of the relayer. They set the policy of plain messages only; OIP defines those of the other kinds.
 _TRIES: Final = {"max_retries": 3, "base": 0.1, "cap": 30.0, "multiplier": 2.0, "jitter": 0.1, "dead_letter": True}
 _DEAD_LETTERS: Final = {"tries": 3}
 
@@ -63,7 +63,7 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
 
 
 SELDOM: Final = 4
-"""Open dead letters and atomic actions are polled once in so many polls of the chains."""
+"""Number of chain polls per poll of open dead letters and of atomic actions."""
 
 
 class KeySettings(LoadedSettings):
@@ -79,7 +79,7 @@ class KeySettings(LoadedSettings):
         default=(), description="of message senders, or of retriers that those in `retry_for` appointed"
     )
     signers: OrderedNames = Field(
-        default=(), description="names of further accounts that pay for deliveries, as `accounts` has them"
+        default=(), description="names of further accounts in `accounts` that pay for deliveries"
     )
     accounts: Mapping[str, SignerSource] = Field(
         default={}, description="keys by name: those that `signers` or the tripwire name, and `waybill --signer NAME`"
@@ -97,21 +97,21 @@ class KeySettings(LoadedSettings):
     api_token: SecretStr | None = Field(
         default=None,
         min_length=16,
-        description="the bearer token of `waybill web`, for changes over its API and for dead letters; none forbids both",
+        description="the bearer token of `waybill web`, for changes over its API and for dead letters; without it both are refused",
     )
 
     def account(self, name: str) -> SignerSource:
-        """Returns where the key of an account is.
+        """Returns the key source of an account.
 
         Raises:
-            SettingsError: there is no account of that name.
+            SettingsError: no account has that name.
         """
         if name not in self.accounts:
             raise SettingsError(f"account {name!r} is not in [accounts]: add it there, or correct the name")
         return self.accounts[name]
 
 
-class Settings(  # type: ignore[misc]  # both kinds of model refuse unknown names and are frozen
+class Settings(  # type: ignore[misc]  # the base classes' configurations agree: no unknown names, frozen
     RecoverySettings, SendingSettings, RelaySettings, EndpointSettings, KeySettings
 ):
     """All settings of a relayer. Times are in seconds, fees in wei."""
@@ -135,7 +135,7 @@ class Settings(  # type: ignore[misc]  # both kinds of model refuse unknown name
 
     sync: PropagationSettings = Field(default=PropagationSettings(), description="how state changes are followed")
     actions: ActionSettings = Field(
-        default=ActionSettings(), description="which atomic actions are followed, and whether they are moved on"
+        default=ActionSettings(), description="which atomic actions are followed, and whether they are advanced"
     )
     tripwire: TripwireSettings = Field(
         default=TripwireSettings(), description="the process that pauses a GMP that lies, see below"
@@ -145,7 +145,7 @@ class Settings(  # type: ignore[misc]  # both kinds of model refuse unknown name
     )
     kafka: KafkaSettings = Field(default=KafkaSettings(), description="where streams are published, see below")
     attestations: AttestationServices = Field(
-        default=AttestationServices(), description="whom to ask for GMPs' attestations on a public network"
+        default=AttestationServices(), description="services that provide the GMPs' attestations on a public network"
     )
 
     def chain_names(self) -> dict[str, frozenset[str] | set[str]]:

@@ -56,7 +56,7 @@ def check_relayer(settings: Settings, deployment: Deployment, *, has_attesters: 
     problems.of(lambda: [LocalSigner.from_key(key.get_secret_value()) for key in settings.retry_keys])
     problems.of(lambda: check_endpoints(settings, deployment))
     if not has_attesters:
-        web = JsonDocuments(timeout=settings.attestations.TIMEOUT)  # asks nothing here
+        web = JsonDocuments(timeout=settings.attestations.TIMEOUT)  # makes no request here
         problems.of(lambda: public_attesters(deployment, {}, settings, web))
     problems.refuse()
     return RelayerKeys(*keys)

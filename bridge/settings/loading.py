@@ -13,7 +13,7 @@ from bridge.settings.problems import explain, refusal
 from bridge.settings.sources import PREFIX, Origin, merged, origin_name, origins
 
 Check = tuple[frozenset[str], Callable[[Any], Iterator[str]]]
-"""Names of settings, and a function that gives a line for each contradiction between their values."""
+"""Names of settings, and a function that yields a line for each contradiction between their values."""
 
 
 class LoadedSettings(BaseSettings):
@@ -25,7 +25,7 @@ class LoadedSettings(BaseSettings):
     """Named sets of values, weaker than the file."""
 
     CHECKS: ClassVar[tuple[Check, ...]] = ()
-    """What must hold between values that are valid on their own."""
+    """Constraints between values that are valid individually."""
 
     SECRET: ClassVar[frozenset[str]] = frozenset()
     """Settings whose values may hold keys or passwords, and are never quoted."""

@@ -102,7 +102,7 @@ def origin_name(sources: Sequence[Origin], setting: str, *within: str) -> str:
     """Names the source of a setting, or of a value within it, so that a user knows where to change it."""
     variable = f"{PREFIX}{setting.upper()}"
     for origin in sources:
-        if _says(origin.values, (setting, *within)):
+        if _has_value(origin.values, (setting, *within)):
             match origin.name:
                 case "argument":
                     return f"argument, or {variable}"
@@ -113,11 +113,11 @@ def origin_name(sources: Sequence[Origin], setting: str, *within: str) -> str:
     return f"default; {variable}"
 
 
-def _says(values: Mapping[str, Any], path: Sequence[str]) -> bool:
+def _has_value(values: Mapping[str, Any], path: Sequence[str]) -> bool:
     """Whether a source has a value at a path of names. Kinds of messages may be capitalised."""
     name, *within = path
     found = [value for key, value in values.items() if key.lower() == name.lower()]
-    return any(not isinstance(value, Mapping) or not within or _says(value, within) for value in found)
+    return any(not isinstance(value, Mapping) or not within or _has_value(value, within) for value in found)
 
 
 def unknown_variables(model: type[BaseSettings], others: frozenset[str]) -> list[str]:

@@ -20,7 +20,7 @@ ANY: Final = "any"
 """Stands for every sender."""
 
 _TEXTS: Final = list[str] | str
-"""What lists may be written as: a list, or names with commas between them, as in a variable of the environment."""
+"""Accepted forms of a list: a TOML list, or comma-separated text, as in an environment variable."""
 
 
 class Section(BaseModel):
@@ -75,8 +75,8 @@ Wei = Annotated[int, BeforeValidator(_wei, json_schema_input_type=int | str)]
 class LaneRule(Section):
     """A rule that applies to some lanes."""
 
-    source: str | None = Field(default=None, description="name of a chain; none is every one")
-    destination: str | None = Field(default=None, description="the same")
+    source: str | None = Field(default=None, description="name of a chain; every chain by default")
+    destination: str | None = Field(default=None, description="name of a chain; every chain by default")
 
     @property
     def chain_names(self) -> frozenset[str]:

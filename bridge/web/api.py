@@ -1,4 +1,4 @@
-"""The JSON API below ``/v1``: what the stores have, and actions, which the relayer finds in its store and carries out.
+"""The JSON API below ``/v1``: reads the stores, and accepts changes, which the relayer carries out.
 
 Names are camelCase, times ISO 8601 in UTC, amounts in wei, hashes and ids hex digits after ``0x``.
 """
@@ -86,17 +86,17 @@ class _Body(BaseModel):
 
 
 class RetryOrder(_Body):
-    """The GMPs of a retry, and who asked for it."""
+    """The GMPs of a retry, and the person who requested it."""
 
-    gmps: list[str] = Field(default=[], max_length=32, description="Names of GMPs; the best ones if left out.")
-    by: _Text = Field(default="api", min_length=1, max_length=100, description="Who asked for it.")
+    gmps: list[str] = Field(default=[], max_length=32, description="Names of GMPs; by default the best ones.")
+    by: _Text = Field(default="api", min_length=1, max_length=100, description="The person who requested it.")
 
 
 class Reason(_Body):
-    """Why something is changed. It is kept for ever."""
+    """The reason for a change, kept for ever."""
 
     reason: _Text = Field(min_length=1, max_length=500)
-    by: _Text = Field(default="api", min_length=1, max_length=100, description="Who decided it.")
+    by: _Text = Field(default="api", min_length=1, max_length=100, description="The author of the change.")
 
 
 def add_api(app: FastAPI, sources: Sources, listing: MessageList, token: SecretStr | None) -> None:
@@ -106,7 +106,7 @@ def add_api(app: FastAPI, sources: Sources, listing: MessageList, token: SecretS
         app: the application.
         sources: the stores.
         listing: lists messages.
-        token: what changes and dead letters require; None forbids both.
+        token: the token that changes and dead letters require; None forbids both.
     """
 
     def needs_token(request: Request) -> None:
@@ -132,7 +132,7 @@ def add_api(app: FastAPI, sources: Sources, listing: MessageList, token: SecretS
 
 
 def problem(status: int, text: str, next_step: str | None = None) -> Response:
-    """An error as JSON."""
+    """Returns an error as JSON."""
     shown = "".join(one if one.isprintable() else "�" for one in text[:_LONGEST_PROBLEM])
     error = {"code": _CODES.get(status, "USAGE"), "message": shown, "next": next_step}
     headers = {"www-authenticate": "Bearer"} if status == 401 else {}
@@ -208,7 +208,7 @@ def _relayed(sources: Sources) -> APIRouter:
         statuses = frozenset(LetterStatus if status is None else {status})
         return _json([letter_value(one) for one in (log.dead_letters(statuses=statuses, limit=limit) if log else ())])
 
-    @routes.get("/lanes", summary="Lanes that are held")
+    @routes.get("/lanes", summary="Held lanes")
     def lanes() -> Response:
         store = sources.store()
         return _json([lane_change_value(one, deployment) for one in (store.lanes.held() if store else ())])
@@ -217,7 +217,7 @@ def _relayed(sources: Sources) -> APIRouter:
 
 
 def _deliveries_and_letters(sources: Sources) -> APIRouter:
-    """Requires the token: the contents of dead letters, and changes of messages and deliveries."""
+    """Routes that require the token: the contents of dead letters, and changes of messages and deliveries."""
     routes = APIRouter(tags=["operators"])
     deployment = sources.deployment
 
@@ -235,7 +235,7 @@ def _deliveries_and_letters(sources: Sources) -> APIRouter:
         )
         return _json(opened_value(opened))
 
-    @routes.post("/messages/{message_id}/retry", status_code=202, summary="Order another attempt of a message")
+    @routes.post("/messages/{message_id}/retry", status_code=202, summary="Request another attempt of a message")
     def retry(message_id: MessageId, order: RetryOrder) -> Response:
         try:
             wanted = frozenset(map(Gmp.parse, order.gmps))
@@ -243,7 +243,7 @@ def _deliveries_and_letters(sources: Sources) -> APIRouter:
             raise ApiError(422, str(error)) from error
         job = _retry_job(sources, message_id, wanted, order.by)
         if not _store(sources).jobs.add(job):
-            raise ApiError(409, f"another retry of {message_id} was ordered at the same time")
+            raise ApiError(409, f"another retry of {message_id} was requested at the same time")
         return _json({"messageId": message_id, **_retry_value(job)}, 202)
 
     @routes.post("/deliveries/{event_id:path}/replay", summary="Reopen a delivered or dead delivery")
@@ -254,7 +254,7 @@ def _deliveries_and_letters(sources: Sources) -> APIRouter:
 
 
 def _lane_changes(sources: Sources) -> APIRouter:
-    """Requires the token."""
+    """Routes that require the token."""
     routes = APIRouter(tags=["operators"])
     deployment = sources.deployment
 
@@ -273,7 +273,7 @@ def _lane_changes(sources: Sources) -> APIRouter:
     def pause(source: str, destination: str, why: Reason) -> Response:
         return change(source, destination, LaneState.PAUSED, why)
 
-    @routes.post("/lanes/{source}/{destination}/resume", summary="Resume a lane that is held")
+    @routes.post("/lanes/{source}/{destination}/resume", summary="Resume a held lane")
     def resume(source: str, destination: str, why: Reason) -> Response:
         return change(source, destination, LaneState.RUNNING, why)
 
@@ -281,7 +281,7 @@ def _lane_changes(sources: Sources) -> APIRouter:
 
 
 def _replayed(sources: Sources, event_id: str, why: Reason) -> OutboxEntry:
-    """A delivery that is open again; one with a dead letter takes an operator's signed decision."""
+    """Reopens a delivery without a dead letter; one with a letter needs an operator's signed decision."""
     log, store = sources.dead_letters(), _store(sources)
     if log is not None and log.letter(event_id) is not None:
         raise ApiError(
@@ -298,7 +298,7 @@ def _replayed(sources: Sources, event_id: str, why: Reason) -> OutboxEntry:
 
 
 def _retry_job(sources: Sources, message_id: str, wanted: frozenset[Gmp], by: str) -> RetryJob:
-    """The job that an order becomes."""
+    """Returns the job for a requested retry."""
     kept, now = _kept(sources, message_id), sources.clock()
     message = _there(kept.message, f"the creation of {message_id} has not been read yet", "try again in a moment")
     status = stored_explanation(sources.deployment, message.id, kept, now).status
@@ -316,7 +316,7 @@ def _retry_job(sources: Sources, message_id: str, wanted: frozenset[Gmp], by: st
         destination_chain=message.destination_chain,
         missing_gmps=frozenset(),
         received_gmps=frozenset(),
-        reason=f"ordered over the API by {by}",
+        reason=f"requested over the API by {by}",
         cause_chain=message.source_chain,
         cause_block=(kept.record.source_block if kept.record else None) or 0,
         cause_hash=bytes(32),
@@ -372,7 +372,7 @@ def _there(found: _Opened | None, problem: str, next_step: str, *, status: int =
 
 
 def _known_parameters(request: Request) -> None:
-    """Refuses a misspelt filter, which would otherwise choose everything."""
+    """Rejects unknown parameters: a misspelt filter would otherwise match everything."""
     if request.scope["path"] == f"{PREFIX}/messages":
         return  # `read_listing` knows them
     known = {parameter.alias for parameter in request.scope["route"].dependant.query_params}

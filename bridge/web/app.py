@@ -31,15 +31,15 @@ _log = structlog.get_logger(__name__)
 def create_app(
     sources: Sources, settings: ExplorerSettings | None = None, open_review: OpenReview | None = None
 ) -> FastAPI:
-    """The explorer and the JSON API.
+    """Creates the explorer and the JSON API.
 
     Args:
         sources: the stores.
-        settings: how it serves.
+        settings: the explorer's settings; None uses the defaults.
         open_review: records operators' signed decisions about dead letters; None accepts none.
     """
     explorer = Explorer(sources, settings or ExplorerSettings(), can_decide=open_review is not None)
-    # A redirect to add a slash would lead to where the Host header says.
+    # A redirect that adds a slash would trust the Host header.
     app = FastAPI(title="Waybill", version=version("waybill"), docs_url=None, redoc_url=None, redirect_slashes=False)
     rpc_urls = explorer.settings.public_rpc.values()
     rate = explorer.settings.requests_per_minute

@@ -1,4 +1,4 @@
-"""Values as HTML, each made in one way on every page. Everything is escaped: chains and strangers wrote much of it."""
+"""Formats values as HTML. Everything is escaped, because strangers wrote much of it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ TONES: Final[dict[str, str]] = {
     "medium": "warn",
     "low": "quiet",
 }
-"""How a state or a severity looks: good, warn, bad, plain or quiet."""
+"""The tone of a state or a severity: good, warn, bad, plain or quiet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A number with its meaning, linked to what it counts."""
+    """A number with its label, linked to the list that it counts."""
 
     value: str
     label: Cell
@@ -86,12 +86,12 @@ class Tile:
 
 
 def harmless(text: str | None) -> str:
-    """Text with visible control characters: they could turn the reading direction, or hide what stands before them."""
+    """Makes control characters visible: they could change the reading direction, or hide text."""
     return visible(text or "", keep="\n")
 
 
 def cut(text: str | None, most: int = 300) -> str:
-    """A stranger's text, harmless and not longer than that."""
+    """Returns a stranger's text, harmless and at most `most` characters long."""
     shown = harmless(text)
     return shown if len(shown) <= most else f"{shown[:most]}…"
 
@@ -102,13 +102,13 @@ def hexadecimal(value: bytes) -> str:
 
 
 def shortened(value: bytes | str) -> str:
-    """The beginning and the end of a long hex text."""
+    """Shortens a long hex text to its beginning and end."""
     text = hexadecimal(value) if isinstance(value, bytes) else value
     return text if len(text) <= 20 else f"{text[:8]}…{text[-6:]}"
 
 
 def words(name: str) -> str:
-    """STATES_LIKE_THIS as words."""
+    """Returns a NAME_LIKE_THIS as words."""
     return name.replace("_", " ").lower()
 
 
@@ -117,7 +117,7 @@ _ERROR: Final = re.compile(r"\b([A-Z]\w*)\(([^()]*)\)")
 
 
 def without_solidity(text: str) -> str:
-    """Text with contracts' errors as words: ``Closed()`` is ``Closed``, ``Low(needed=2)`` is ``Low (needed=2)``."""
+    """Rewrites contracts' errors as words: ``Closed()`` as ``Closed``, ``Low(needed=2)`` as ``Low (needed=2)``."""
     unwrapped = _WRAPPED.sub(r"\1", text)
     return _ERROR.sub(lambda found: f"{found[1]} ({found[2]})" if found[2] else found[1], unwrapped)
 
@@ -134,7 +134,7 @@ def state(name: str, look: str | None = None, text: str | None = None) -> Markup
 
 
 def quiet(text: Cell) -> Markup:
-    """Text that stands back."""
+    """Text in a subdued colour."""
     return Markup('<span class="quiet">{}</span>').format(text)
 
 
@@ -145,7 +145,7 @@ def link(path: str, text: Cell) -> Markup:
 
 @lru_cache
 def gmp(number: int, *, is_delivered: bool | None = None) -> Markup:
-    """A GMP's mark and name; with a tick where it has delivered, paler where it has not."""
+    """A GMP's mark and name; with a tick if it has delivered, paler if it has not."""
     known = Gmp(number).label if number in tuple(Gmp) else "other"
     look = "" if is_delivered is None else " good" if is_delivered else " waiting"
     tick = Markup('<span class="hidden"> delivered</span>') if is_delivered else ""
@@ -205,11 +205,11 @@ def age(seconds: float | None) -> Markup:
 
 
 def coded(text: str) -> Markup:
-    """Our own text with what stands between backticks as code. Never for text that quotes a stranger: that could be a command."""
+    """Formats parts between backticks as code. Only for Waybill's own text: a stranger's could contain a command."""
     parts = [Markup("<code>{}</code>").format(part) if odd % 2 else part for odd, part in enumerate(text.split("`"))]
     return Markup("").join(parts)
 
 
 def joined(cells: Sequence[Cell], between: str = " ") -> Markup:
-    """Cells beside each other."""
+    """Joins cells."""
     return Markup("{}").format(between).join(cells)

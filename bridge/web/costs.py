@@ -1,4 +1,4 @@
-"""What the transactions of a message cost, as their chains say."""
+"""The costs of a message's transactions, read from their chains."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bridge.protocol.indexed import Payment
 from bridge.web.timeline import Transaction
 
 Payments = Mapping[Transaction, Payment]
-"""Costs by transaction, without those that their chain lacks or does not answer about."""
+"""Costs by transaction, except those that their chain lacks or does not report."""
 
 _LASTS: Final = 30.0  # seconds
 _MAX_MESSAGES: Final = 500  # whose costs are kept, so that reloading a page does not ask the chains again

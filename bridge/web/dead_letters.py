@@ -1,4 +1,4 @@
-"""Dead letters, as their pages show them."""
+"""Reads a dead letter for its page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bridge.web.sources import Sources
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownLetter:
-    """All that the page of a dead letter shows."""
+    """The contents of a dead letter's page."""
 
     letter: DeadLetter
     document: Mapping[str, Any]
@@ -27,13 +27,13 @@ class ShownLetter:
     reason: str
     failures: Sequence[dict[str, Any]]
     analysis: Analysis | None  # None: its message cannot be read
-    suggestion: str  # what to do next; a command stands between backticks
+    suggestion: str  # the next step, with its command in backticks
     history: Sequence[LogRecord]
     acts: tuple[LetterAct, ...]
 
 
 def read_letter(sources: Sources, event_id: str) -> ShownLetter | None:
-    """Everything that is known of a letter, or None if there is none."""
+    """Returns a letter with its history and analysis, or None if it does not exist."""
     log = sources.dead_letters()
     letter = log.letter(event_id) if log else None
     if log is None or letter is None:
@@ -64,11 +64,11 @@ def _message(document: Mapping[str, Any]) -> Message | None:
     try:
         return decode_envelope(decode_hex(document["originalMessage"])).message
     except (KeyError, ValueError, EnvelopeError):
-        return None  # of a version that this code does not read
+        return None  # a version that this code does not read
 
 
 def _situation(sources: Sources, message: Message, pause: NamedPause | None) -> Situation:
-    """What the index says; the chain itself is asked when something is decided."""
+    """Returns the index's view; a decision asks the chain itself."""
     index = sources.index()
     record = index.message(message.id) if index else None
     if index is None or record is None:

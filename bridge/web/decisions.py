@@ -1,7 +1,7 @@
-"""Decisions about dead letters, signed by an operator's own wallet: the explorer holds no key, and writes nothing unsigned.
+"""Decisions about dead letters, signed by an operator's own wallet. The explorer holds no key and writes nothing unsigned.
 
-The page asks three times, with the same form and more of it each time: what is to be sent and signed, what the record's place in
-the log is, and to record it. Each answer is rebuilt from the form, so that nothing is remembered between them.
+The page posts the same form three times, more complete each time: to learn the message to send and the document to sign, to
+learn the record's place in the log, and to record it. Each answer is rebuilt from the form, so the server keeps no state.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ OpenReview = Callable[[], AbstractAsyncContextManager[DeadLetterReview]]
 """A review without an operator's key."""
 
 OFFERED: Final = (Decision.REQUEUE, Decision.ABANDON, Decision.GOVERNANCE_ESCALATION)
-"""A re-issue is signed by the message's sender too, and is left to the command."""
+"""Decisions that the page offers. A re-issue needs the message's sender too, so only the command makes it."""
 
 _FRESH: Final = 600.0
-"""Seconds within which a decision is to be signed and recorded."""
+"""Seconds until a decision must be signed and recorded."""
 
 _AT_ONCE: Final = 2
-"""Decisions prepared at a time: each asks chains, and may be asked for by anybody until it is signed."""
+"""Decisions prepared concurrently. Each asks chains, and anybody can request one."""
 
 _Word = Annotated[str, Field(pattern="^0x[0-9a-fA-F]{64}$")]
 _Signature = Annotated[str, Field(pattern="^0x[0-9a-fA-F]{130}$")]
 
 
 class DecisionForm(BaseModel):
-    """A decision, as far as it has come."""
+    """A decision that the page completes step by step."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True)
 
@@ -55,14 +55,14 @@ class DecisionForm(BaseModel):
     decision: Decision
     rationale: str = Field(max_length=4_000)
     maker: Annotated[str, Field(pattern="^0x[0-9a-fA-F]{40}$")]
-    at: float | None = Field(default=None, allow_inf_nan=False)  # Unix seconds; as the first answer said
-    notice: _Word | None = None  # id of the message that the first answer asked for
-    signature: _Signature | None = None  # over what the first answer said
-    seal: _Signature | None = None  # over what the second answer said
+    at: float | None = Field(default=None, allow_inf_nan=False)  # Unix seconds; from the first answer
+    notice: _Word | None = None  # id of the message that the first answer requested
+    signature: _Signature | None = None  # over the first answer's document
+    seal: _Signature | None = None  # over the second answer's record
 
 
 def add_decisions(app: FastAPI, sources: Sources, open_review: OpenReview) -> None:
-    """Adds the one place where the explorer takes something in."""
+    """Adds the endpoint for decisions, the only one of the explorer that writes."""
     deciding = asyncio.Semaphore(_AT_ONCE)
 
     @app.post("/dead-letters/decisions", response_model=None, include_in_schema=False)
@@ -73,11 +73,10 @@ def add_decisions(app: FastAPI, sources: Sources, open_review: OpenReview) -> No
         except DecisionError as error:
             return _problem(422, str(error))
         except KeyError as error:
-            return _problem(404, f"there is no dead letter {error.args[0]}")
+            return _problem(404, f"no dead letter {error.args[0]}")
         except TransientError as error:
-            _log.warning(
-                "a decision can't be prepared", error=str(error)
-            )  # its text names endpoints, and may be a node's
+            # The error names endpoints and may quote a node, so it goes to the log only.
+            _log.warning("decision not prepared", error=str(error))
             return _problem(503, "a chain gives no usable answer now: try again in a moment")
 
 
@@ -86,7 +85,7 @@ def _problem(status: int, text: str) -> Response:
 
 
 async def _decided(form: DecisionForm, now: float, open_review: OpenReview) -> dict[str, Any]:
-    """What is to be signed next, or the record's place once all is."""
+    """Returns the next document to sign, or the record's place once it is written."""
     if form.decision not in OFFERED:
         raise DecisionError(f"{form.decision} is taken with `waybill dlq`, not here")
     maker = to_checksum_address(form.maker)
@@ -95,7 +94,7 @@ async def _decided(form: DecisionForm, now: float, open_review: OpenReview) -> d
         if form.signature is None:
             return _to_sign(prepared, round(now, 3))
         if form.at is None or abs(now - form.at) > _FRESH:
-            raise DecisionError(f"a decision is signed and recorded within {_FRESH:.0f} s; decide again")
+            raise DecisionError(f"a decision must be signed and recorded within {_FRESH:.0f} s; decide again")
         document = prepared.document(form.at, notice=form.notice) | {"signature": form.signature.lower()}
         sealer = WalletSealer(maker, decode_hex(form.seal) if form.seal else b"")
         try:
@@ -115,7 +114,7 @@ def _to_sign(prepared: Prepared, at: float) -> dict[str, Any]:
 
 
 def _notice(notice: Notice) -> dict[str, Any]:
-    """The message to be sent, as the dApp kit takes it; 64-bit numbers as text."""
+    """Returns the message to send as the dApp kit's request, with 64-bit numbers as text."""
     request: RouteRequest = notice.request
     return {
         "source": notice.source_chain,

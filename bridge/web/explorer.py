@@ -1,4 +1,4 @@
-"""What every page of the explorer needs: settings, figures that are cached, and rendering."""
+"""The explorer's settings, cached figures and rendering, shared by all pages."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ _TITLES: Final = {404: "Not found", 429: "Too many requests", 503: "Not just now
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplorerSettings:
-    """How the explorer serves."""
+    """The explorer's settings."""
 
     public_rpc: Mapping[int, str] = field(default_factory=dict)
-    """By chain id, the URL that visitors' browsers may use; a chain without one can be read, but not acted on."""
+    """By chain id, the URL that visitors' browsers may use. A chain without one offers no actions."""
 
     block_explorers: Mapping[int, str] = field(default_factory=dict)
     """By chain id, the URL of a site that has a page for each transaction under ``/tx/HASH``."""
 
     read_only: bool = False
-    """Offer nothing that changes state, not even through the visitor's own wallet."""
+    """Whether to offer no state changes, not even through the visitor's own wallet."""
 
     open_letters: bool = False
-    """Whether everybody may read dead letters. Others see that there is one."""
+    """Whether everybody may read dead letters. Otherwise visitors only see that one exists."""
 
     token: SecretStr | None = None
-    """The operators' token, for the API and for dead letters; None: nobody has one."""
+    """The operators' token, for the API and for dead letters; None if there are no operators."""
 
     requests_per_minute: int = 600  # of one client
     max_lag: float = 120.0  # seconds of block time by which the index may be behind before pages warn
@@ -60,14 +60,14 @@ class ExplorerSettings:
 
 
 class Explorer:
-    """Settings, stores and cached figures, and how pages are made of them."""
+    """Renders pages from stores and cached figures."""
 
     def __init__(self, sources: Sources, settings: ExplorerSettings, *, can_decide: bool) -> None:
         """Reads nothing yet.
 
         Args:
             sources: the stores.
-            settings: how it serves.
+            settings: the explorer's settings.
             can_decide: whether decisions about dead letters are accepted.
         """
         self.sources = sources
@@ -90,7 +90,7 @@ class Explorer:
         return index.chains() if index else []
 
     def _problems(self) -> list[health.Concern]:
-        """What is not well, the worst first."""
+        """Returns the network's problems, the worst first."""
         sources, index, store = self.sources, self.sources.index(), self.sources.store()
         now = sources.clock()
         return health.concerns(
@@ -105,7 +105,7 @@ class Explorer:
         )
 
     def contradictions(self, patience: float = 0.0) -> int:
-        """How many contradictions are known by now."""
+        """Returns the number of contradictions known by now."""
         try:
             found = self.list.divergences.recent(patience)
         except Exception:  # noqa: BLE001  the page of faults says what is wrong
@@ -120,9 +120,9 @@ class Explorer:
         """A whole page.
 
         Args:
-            template: which one.
-            title: of the page.
-            status: of the response.
+            template: the template's name.
+            title: the page's title.
+            status: the response's status.
             values: see the template; `about` describes the page to those who link to it, and `live` names the parts, by their
                 ids, that the browser asks for again every few seconds.
         """
@@ -146,11 +146,11 @@ class Explorer:
         return self.page("page.html", title, sections=sections, **values)
 
     def as_of(self) -> list[dict[str, Any]] | None:
-        """How far the index has read the chains: what happened later is on no page. None while that is being read."""
+        """Returns the last block that the index has read on each chain, or None while that is being read."""
         try:
             found = self._chains.look(self.settings.patience)
         except StoreError:
-            return []  # the page itself says so
+            return []  # the page reports the error
         if found is None:
             return None
         return [

@@ -1,4 +1,4 @@
-"""What protects the web application and its visitors: limits on requests, origins, security headers, and the operators' token."""
+"""Protects the web application and its visitors: request limits, origins, security headers, and the operators' token."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _FOR_EVER: Final = "public, max-age=31536000, immutable"
 _IPV6_HOST: Final = (1 << 64) - 1
 
 Refuse = Callable[[Request, int, str], Response]
-"""Makes the response to a refused request, from the status and the text."""
+"""Returns the response to a rejected request, given status and text."""
 
 
 class Guard:
-    """ASGI middleware that refuses requests by their head, and adds headers to every response."""
+    """ASGI middleware that rejects requests by their head, and adds headers to every response."""
 
     def __init__(self, app: ASGIApp, *, requests_per_minute: int, rpc_urls: Iterable[str], refuse: Refuse) -> None:
         """Wraps an application.
@@ -90,7 +90,7 @@ class Guard:
 
 
 def client_of(request: Request) -> str:
-    """The client that limits count: an IPv4 address, or an IPv6 /64 network, all of which one client may own."""
+    """Returns the client that limits count: an IPv4 address, or an IPv6 /64 network, which one client may own."""
     host = request.client.host if request.client else "unknown"
     try:
         address = ip_address(host)
@@ -116,7 +116,7 @@ def is_operator(request: Request, token: SecretStr | None) -> bool:
 
 
 def is_same_origin(request: Request) -> bool:
-    """Whether a request comes from one of our pages; programs other than browsers send no origin, and pass."""
+    """Whether a request comes from one of our pages. Programs other than browsers send no origin, and are accepted."""
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         return site == "same-origin"

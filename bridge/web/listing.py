@@ -1,4 +1,4 @@
-"""Lists of messages, and the counts over all messages that their states depend on."""
+"""Lists messages, and counts them by state."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Divergences:
 
     Attributes:
         records: the worst first.
-        contradictions: how many of them need attention.
-        messages: ids of the messages that are DIVERGED.
+        contradictions: the number that need attention.
+        messages: ids of the DIVERGED messages.
     """
 
     records: list[DivergenceRecord]
@@ -64,12 +64,12 @@ class MessageList:
         return index.by_status() if index else {}
 
     def contradicted(self, patience: float) -> frozenset[bytes] | None:
-        """The messages that facts contradict; None while that is being computed."""
+        """Returns the messages with contradicting facts; None while they are being computed."""
         found = self.divergences.recent(patience)
         return None if found is None else found.value.messages
 
     def by_status(self, patience: float | None = None) -> dict[Status, int] | None:
-        """Messages by state, those that facts contradict as DIVERGED; None while they are being counted.
+        """Returns the number of messages by state, contradicted ones as DIVERGED; None while they are being counted.
 
         Args:
             patience: seconds to wait; None is the list's own patience.
@@ -84,11 +84,11 @@ class MessageList:
         return with_diverged(counts.value, index.statuses_of(contradicted)) if index and contradicted else counts.value
 
     def page(self, chosen: Listing, limit: int) -> MessagePage | None:
-        """A part of a list; None while contradictions are being computed.
+        """Returns a part of a list; None while contradictions are being computed.
 
         Args:
-            chosen: the filters, and where the part begins.
-            limit: the largest number of messages.
+            chosen: the filters, and the beginning of the part.
+            limit: the maximum number of messages.
         """
         index, wanted = self._sources.index(), chosen.wanted
         if index is None:

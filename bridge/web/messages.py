@@ -1,4 +1,4 @@
-"""One message, as its page shows it."""
+"""Reads a message for its page."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _SEVERITIES: Final = ("critical", "high", "medium", "low")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownAct:
-    """Something that can be done about a message, and the command that does the same."""
+    """An operation on a message, with the equivalent command."""
 
     kind: str  # retry, execute, fund, expire or cancel
     title: str
@@ -71,7 +71,7 @@ class BarStage:
 
     name: str
     look: str  # done, now, bad or ahead
-    detail: Cell  # when, or how far
+    detail: Cell  # the time, or the progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,22 +90,22 @@ class End:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownMessage:
-    """All that the page of a message shows."""
+    """The contents of a message's page."""
 
     explanation: Explanation
     tone: str  # of the state: good, warn, bad, plain or quiet
     headline: str
     next_action: str
-    is_proven: bool  # False: nothing of it is shown as a success
-    record: MessageRecord | None  # None: no index knows it
+    is_proven: bool  # if not, no step is shown as a success
+    record: MessageRecord | None  # None if the index has not seen it
     lane: str
     bar: tuple[BarStage, ...]
     source: End
     destination: End
-    id_matches: bool | None  # None: nothing to compute it from
+    id_matches: bool | None  # None if the message is unknown
     preimage: tuple[tuple[str, str], ...]
     payload: Decoded | None
-    action: ActionMessage | None  # what it says about an atomic action
+    action: ActionMessage | None  # the phase of an atomic action that it carries
     steps: tuple[Step, ...]
     attempted: Mapping[int, int]  # by attempt, 0 being the route: Unix seconds of block time
     acts: tuple[ShownAct, ...]
@@ -129,7 +129,7 @@ class ShownMessage:
 
 
 def read_message(sources: Sources, message_id: bytes) -> ShownMessage | None:
-    """Everything that is known of a message, or None if nobody has seen it."""
+    """Returns a message's page contents, or None if neither index nor relayer has seen it."""
     kept = read_stored(message_id, sources.index(), sources.store(), sources.dead_letters())
     record, message = kept.record, kept.message
     known = message or record
@@ -167,7 +167,7 @@ def read_message(sources: Sources, message_id: bytes) -> ShownMessage | None:
 
 
 def headline(reason: str) -> str:
-    """The reason for a state as sentences; errors of contracts lose their parentheses."""
+    """Formats the reason for a state as sentences, with contracts' errors as words."""
     parts = [part.strip() for part in reason.split("; ") if part.strip()]
     sentences = ". ".join(f"{part[0].upper()}{part[1:]}" for part in parts)
     plain = without_solidity(sentences)
@@ -175,11 +175,11 @@ def headline(reason: str) -> str:
 
 
 def delivery_table(shown: ShownMessage, transaction: Any) -> Table:
-    """A row for each GMP.
+    """Returns a table with a row for each GMP.
 
     Args:
         shown: the message.
-        transaction: makes a cell of a chain and a hash.
+        transaction: formats a chain and a hash as a cell.
     """
     rows = [
         (
@@ -225,7 +225,7 @@ def _receipt(one: GmpProgress, shown: ShownMessage) -> Cell:
 
 
 def _bar(found: Explanation, record: MessageRecord | None, kept: Stored) -> tuple[BarStage, ...]:
-    """Sent, attested, delivered and executed: how far it has come, and when."""
+    """Returns the stages sent, attested, delivered and executed, with their times or progress."""
     quorum = (record.quorum if record else None) or (found.message.quorum if found.message else 0)
     delivered = len(found.receipts)
     attested = sum(one.stage in _ATTESTED for one in found.gmps)
@@ -338,7 +338,7 @@ def _act(sources: Sources, found: Explanation, offer: Offer) -> ShownAct:
 
 
 def message_data(message: Message) -> dict[str, Any]:
-    """The message as the dApp kit has it, with integers as text: JSON's would be rounded."""
+    """Returns the message for the dApp kit, with integers as text, because JavaScript would round them."""
     word = {name: f"0x{getattr(message, name).hex()}" for name in ("sender", "recipient", "replaces", "payload")}
     return word | {
         "sourceChain": str(message.source_chain),

@@ -1,6 +1,6 @@
-"""A message's payload as people read it: decoded where a router wrote it, as text where it is text, else as bytes.
+"""Formats payloads for people: decoded if a router wrote them, else as text or bytes.
 
-Payloads come from strangers. Nothing here trusts them, and templates escape what comes out of here.
+Payloads are untrusted; templates escape the results.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Decoded:
 
 
 def decode_payload(message: Message) -> Decoded:
-    """The payload as shown: a router's own payload by its ABI, any other as text or bytes."""
+    """Decodes a router's own payload by its ABI, and any other as text or bytes."""
     payload = message.payload
     if message.kind in (Kind.CANCELLATION, Kind.REPORT):
         try:
@@ -63,7 +63,7 @@ def decode_payload(message: Message) -> Decoded:
 
 
 def action_payload(message: Message, action: ActionMessage, change: str) -> Decoded:
-    """The payload of a phase of an atomic action; `change` says what a participant is to do."""
+    """Decodes the payload of a phase of an atomic action; `change` describes the participant's change."""
     fields = [
         Field("phase", "enum", action.phase.name),
         Field("action", "bytes32", f"0x{action.action_id.hex()}"),
@@ -74,14 +74,14 @@ def action_payload(message: Message, action: ActionMessage, change: str) -> Deco
     if action.change:
         fields.append(Field("change", "bytes", _cut(change)))
     if action.state is not None:
-        fields.append(Field("it says", "enum", action.state.name))
+        fields.append(Field("participant says", "enum", action.state.name))
     if action.reason:
         fields.append(Field("reason", "bytes32", action.reason))
     return Decoded(how="abi", fields=tuple(fields), text="", length=len(message.payload))
 
 
 def as_text(payload: bytes) -> str | None:
-    """The payload as text, if it is nothing but printable text."""
+    """Returns the payload as text if it is printable, else None."""
     try:
         text = payload.decode()
     except UnicodeDecodeError:

@@ -19,13 +19,13 @@ TERMS: Final = {
     "lane": "A pair of chains, from the source to the destination.",
     "quorum": "How many different GMPs must deliver a message before its recipient is called.",
     "attested": "A GMP's signers have confirmed the message, so it can be delivered.",
-    "stalled": "Too few GMPs have delivered the message in the time that its lane usually takes.",
+    "stalled": "Too few GMPs have delivered the message in its lane's usual time.",
     "absorbed": "A GMP delivered the same message again, and nothing changed.",
     "dead letter": "A delivery that the relayer gave up. An operator decides about it.",
     "diverged": "Facts on the chains, or in the index, contradict each other.",
     "atomic action": "A change on several chains that happens on all of them or on none.",
 }
-"""The words that pages explain."""
+"""The terms that pages explain."""
 
 NAVIGATION: Final = (
     ("/messages", "Messages"),
@@ -43,7 +43,7 @@ def _term(word: str, shown: str = "") -> Markup:
 
 
 def _assets() -> str:
-    """Changes when a static file does, so that browsers may keep files for as long as it is the same."""
+    """Returns a hash of the static files, which browsers may cache as long as it is unchanged."""
     digest = sha256()
     for file in sorted(STATIC.iterdir()):
         digest.update(file.read_bytes())
@@ -81,7 +81,7 @@ def _environment() -> Environment:
         "account": cells.account,
     }
     for name in made.list_templates():
-        made.get_template(name)  # compiled now, so that the first visitor does not wait for it
+        made.get_template(name)  # compiles it before the first request
     return made
 
 
@@ -89,5 +89,5 @@ _TEMPLATES: Final = _environment()
 
 
 def render(template: str, **values: Any) -> str:
-    """A template as HTML."""
+    """Renders a template as HTML."""
     return _TEMPLATES.get_template(template).render(**values)

@@ -24,32 +24,32 @@ _ADDRESS: Final = re.compile(r"(?:0x)?([0-9a-fA-F]{40})")
 
 
 class BadLinkError(ValueError):
-    """A link whose parameters say nothing that can be looked for; the text names parameter and value."""
+    """A link with an invalid parameter; the text names parameter and value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A choice of messages and a place in it, from a link and back to one."""
+    """Filters and a position in the list of messages, parsed from a link."""
 
     wanted: MessageFilter
     after: Position | None
-    parameters: Mapping[str, str]  # of the choice, without the place
+    parameters: Mapping[str, str]  # of the filters, without the position
 
     @property
     def query(self) -> str:
-        """The choice as the part of a link behind the question mark."""
+        """The filters as a URL query."""
         return urlencode(self.parameters)
 
     def query_after(self, place: Position) -> str:
-        """The same choice, further down."""
+        """Returns the query of the next part of the list."""
         return urlencode({**self.parameters, "after": f"{place.seen}-{place.message_id.hex()}"})
 
 
 def read_listing(sources: Sources, parameters: Mapping[str, str]) -> Listing:
-    """Reads a link.
+    """Parses a link's parameters.
 
     Raises:
-        BadLinkError: a parameter that can't be used.
+        BadLinkError: a parameter is invalid.
     """
     given = {name: value.strip() for name, value in parameters.items() if value.strip()}
     after = given.pop("after", None)
@@ -64,7 +64,7 @@ def read_listing(sources: Sources, parameters: Mapping[str, str]) -> Listing:
     read: dict[str, Any] = {}
     for name, text in given.items():
         if name not in readers:
-            raise BadLinkError(f"{name!r} is no filter; the filters are {', '.join(readers)}")
+            raise BadLinkError(f"{name!r} is not a filter; the filters are {', '.join(readers)}")
         try:
             read[name] = readers[name](text)
         except (ValueError, DeploymentError, UnknownGmpError, AddressError) as error:
@@ -86,7 +86,7 @@ def _named(kind: type[_Named], what: str, text: str) -> _Named:
         return kind[text.upper()]
     except KeyError:
         known = ", ".join(one.name.lower() for one in kind)
-        raise ValueError(f"there is no {what} {text[:40]!r}; it is one of {known}") from None
+        raise ValueError(f"unknown {what} {text[:40]!r}; it is one of {known}") from None
 
 
 def _place(text: str | None) -> Position | None:
@@ -104,7 +104,7 @@ def _place(text: str | None) -> Position | None:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Where a search leads: one place, several messages to choose from, or nowhere, for a reason."""
+    """A search result: one page, several messages to choose from, or a problem."""
 
     path: str | None = None
     several: tuple[bytes, ...] = ()
@@ -112,12 +112,12 @@ class Goal:
 
 
 def search(sources: Sources, typed: str, actions: Callable[[], Collection[str]] = tuple) -> Goal:
-    """Leads from the id of a message or an action, the hash of a transaction on any chain, or an address.
+    """Finds a message or action by id, messages by transaction hash on any chain, or an account by address.
 
     Args:
-        sources: where to look.
+        sources: the stores to search.
         typed: the text.
-        actions: the ids of the newest atomic actions; asked only if nothing else has that id.
+        actions: returns the ids of the newest atomic actions; called only if no message or transaction matches.
     """
     text = typed.strip()
     word = _WORD.fullmatch(text)

@@ -1,4 +1,4 @@
-"""Where the explorer reads: the index, the relayer's store, and the network's deployments file."""
+"""The explorer's data sources: the index, the relayer's store, and the network's deployments file."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ from bridge.web.timeline import Transaction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """All that pages are made of. Index and store may not be there yet: then they are None, and pages say so."""
+    """The stores behind the pages. Index and store are None until they exist, and pages say so."""
 
     deployment: Deployment
     index: Callable[[], Index | None]
     store: Callable[[], Store | None]
     dead_letters: Callable[[], DeadLetterLog | None] = lambda: None
     actions: Callable[[], ActionList | None] = lambda: None
-    """The newest atomic actions; asks the chains. Raises `TransientError` if none answers."""
+    """Returns the newest atomic actions, read from the chains. Raises `TransientError` if none answers."""
 
     action: Callable[[bytes], FoundAction | None] = lambda _id: None
-    """One action with its participants, and those on the same subject; None if no coordinator knows it."""
+    """Returns an action with its participants, and other actions on its subject; None if no coordinator knows it."""
 
     coordinators: Collection[Coordinator] = ()
     """The coordinators of atomic actions: messages from and to them are shown as phases of actions."""
 
     payments: Callable[[Sequence[Transaction]], Payments] = lambda _transactions: {}
-    """What transactions cost; asks the chains."""
+    """Returns the costs of transactions, read from the chains."""
 
     clock: Callable[[], float] = time.time
 
     def command(self, command: str) -> str:
-        """The same command for this network."""
+        """Returns the command with this network's `--network`."""
         return for_network(command, self.deployment.network)
 
     def commands_in(self, text: str) -> str:
-        """The same text, with its commands for this network."""
+        """Returns the text with this network's `--network` in its commands."""
         return for_network(text, self.deployment.network)
 
     def chain_name(self, chain_id: int | None) -> str:
-        """A chain's name, or its id where the deployments file does not know it."""
+        """Returns a chain's name, or its id if the deployments file lacks it."""
         return chain_name(self.deployment, chain_id)

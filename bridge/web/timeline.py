@@ -1,4 +1,4 @@
-"""What happened to a message, step by step, with the time between the steps."""
+"""The steps of a message, with the time between them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bridge.web.cells import without_solidity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One thing that happened."""
+    """One step of a message."""
 
     title: str
     tone: str  # good, warn, bad or plain
@@ -25,7 +25,7 @@ class Step:
     chain_id: int | None
     block_number: int | None
     transaction_hash: bytes | None
-    note: str = ""  # why it happened, and what came of it
+    note: str = ""  # its reason and outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Transaction:
 
     chain_id: int
     hash: bytes
-    steps: tuple[str, ...]  # their titles
+    steps: tuple[str, ...]  # the steps' titles
 
 
 def transactions(steps: Iterable[Step]) -> tuple[Transaction, ...]:
@@ -52,12 +52,12 @@ def timeline(
     *,
     is_proven: bool = True,
 ) -> list[Step]:
-    """The steps in the order of time: what the chains say, and what the index and the relayer decided in between.
+    """Returns the chains' events and the retries that index and relayer decided, in order of time.
 
     Args:
-        events: of one message.
-        jobs: retries of it that the index asked for.
-        is_proven: whether what they say fits together; if not, none of it is shown as a success.
+        events: the message's events.
+        jobs: the retries that the index requested.
+        is_proven: whether the facts are consistent; if not, no step is shown as a success.
     """
     steps = [_of_event(event) for event in events if event.event != "MessageIdCreated"]
     if not is_proven:
@@ -66,7 +66,7 @@ def timeline(
     for job in jobs:
         request = job.request
         title = f"The index requested retry {request.attempt}: {request.reason}"
-        # Blocks have whole seconds, so one may seem to come before what was asked for in the same second.
+        # Block times are whole seconds, so a retry may seem to precede its request in the same second.
         at = min(request.requested_at, made.get(job.transaction_hash or b"", request.requested_at))
         steps.append(replace(_decision(title, at), note=_ended(job)))
     steps.sort(key=lambda step: (step.at, step.transaction_hash is not None))
@@ -89,7 +89,7 @@ _ENDS: Final[Mapping[RetryState, str]] = {
 
 
 def _ended(job: RetryJob) -> str:
-    """What came of a request."""
+    """Describes the outcome of a request."""
     outcome = job.outcome.replace("`", "")  # the headline has the command
     return f"{_ENDS[job.state]}{f': {outcome}' if outcome else ''}."
 
@@ -129,7 +129,7 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "OutcomeReported": ("The destination reported the outcome: {outcome}", "good"),
     "OutcomeContradicted": ("A later report contradicts the first: {second}", "bad"),
 }
-"""By event, the words and their tone."""
+"""By event, its text and tone."""
 
 _OUTCOMES: Final[Mapping[int | None, str]] = {1: "executed", 2: "expired", 3: "cancelled"}
 

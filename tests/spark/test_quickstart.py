@@ -224,8 +224,8 @@ def write_package(folder: Path, script: str) -> None:
 
 def check_demonstration(terminal: Terminal, output: str) -> None:
     """What the demonstration claims: nothing lost, nothing executed twice, although a GMP stalls and processes are killed."""
-    said = QUICKSTART.partition("What became of them")[2].partition("\n")[0]
-    assert f"What became of them{said}" in output
+    said = QUICKSTART.partition("Outcome:")[2].partition("\n")[0]
+    assert f"Outcome:{said}" in output
     report = json.loads((terminal.home / "build" / "demo" / "report.json").read_text())
     assert report["messages"] >= 60
     assert report["executed"] == report["messages"]

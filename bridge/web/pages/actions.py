@@ -44,7 +44,7 @@ def ids(explorer: Explorer) -> Collection[str]:
 
 
 def actions(explorer: Explorer) -> Response:
-    """The newest actions."""
+    """Shows the newest actions."""
     listed, problem = _listed(explorer)
     if listed and listed.silent:
         problem = f"{' and '.join(listed.silent)} gave no answer: the actions of their coordinators are missing."
@@ -70,7 +70,7 @@ def actions(explorer: Explorer) -> Response:
 
 
 def action(explorer: Explorer, action_id: bytes) -> Response:
-    """One action."""
+    """Shows one action."""
     name = f"0x{action_id.hex()}"
     try:
         found = explorer.sources.action(action_id)

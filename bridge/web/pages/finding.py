@@ -1,4 +1,4 @@
-"""Where a search leads, and the network's file for visitors' browsers."""
+"""The search, and the network's file for visitors' browsers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bridge.web.search import search
 
 
 def found(explorer: Explorer, typed: str) -> Response:
-    """Where a search leads."""
+    """Redirects to the search result, or lists several."""
     goal = search(explorer.sources, typed, lambda: ids(explorer))
     if goal.path:
         return RedirectResponse(goal.path, 303)
@@ -27,10 +27,10 @@ def found(explorer: Explorer, typed: str) -> Response:
 
 
 def network_file(explorer: Explorer) -> Response:
-    """The deployments file as a visitor's browser may have it: with the public RPC URLs only."""
+    """Returns the deployments file with the public RPC URLs only."""
     document = json.loads(explorer.sources.deployment.to_json())
     for chain in document["chains"]:
         url = explorer.settings.public_rpc.get(chain["chainId"])
-        # A file needs some URL; this one is reserved for names that never resolve.
+        # The file requires a URL; the domain `.invalid` never resolves.
         chain["rpcUrls"] = [url or "https://no-public-rpc.invalid"]
     return Response(json.dumps(document), media_type="application/json")

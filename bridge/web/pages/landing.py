@@ -24,7 +24,7 @@ _LATEST: Final = 15
 
 
 def landing(explorer: Explorer) -> Response:
-    """The search, four figures, problems, and the latest messages."""
+    """Shows the search, four figures, problems, and the latest messages."""
     patience = explorer.settings.patience
     problems, day = look(explorer.problems, patience), look(explorer.day, patience)
     figures = [
@@ -54,7 +54,7 @@ def _latest(explorer: Explorer) -> Table:
 
 
 def status(explorer: Explorer) -> Response:
-    """Problems with their commands, messages by state, chains, and deliveries that are not finished."""
+    """Shows problems with their commands, messages by state, chains, and open deliveries."""
     store, index = explorer.sources.store(), explorer.sources.index()
     found = look(explorer.problems, explorer.settings.patience)
     problems = [
@@ -95,7 +95,7 @@ def _queue_table(explorer: Explorer, counts: Sequence[QueueCount]) -> Table:
         if one.state != "DELIVERED"
     ]
     columns = ("Lane", "GMP", "State", "Deliveries", "Failed at least once")
-    return Table(label="Deliveries", columns=columns, rows=rows, empty="None waits.")
+    return Table(label="Deliveries", columns=columns, rows=rows, empty="No open deliveries.")
 
 
 def _chain_table(explorer: Explorer, chains: Sequence[ChainRecord], store: Store | None) -> Table:

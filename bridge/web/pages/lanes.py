@@ -17,20 +17,20 @@ NOTE: Final = "Messages of the last 24 hours."
 
 
 def lanes(explorer: Explorer) -> Response:
-    """Every lane in one table."""
+    """Shows all lanes."""
     command = explorer.sources.command("waybill index verify")
     section = Section(title="Lanes", note=NOTE, table=lane_table(explorer), command=command)
     return explorer.sections("Lanes", [section], here="/lanes")
 
 
 def gmps(explorer: Explorer) -> Response:
-    """Every GMP in one table."""
+    """Shows all GMPs."""
     section = Section(title="GMPs", note=NOTE, table=gmp_table(explorer))
     return explorer.sections("GMPs", [section], here="/gmps")
 
 
 def lane_table(explorer: Explorer, only: Ends | None = None) -> Table:
-    """Lanes in the last 24 hours: all, or one."""
+    """Returns the figures of the last 24 hours, of all lanes or one."""
     sources, index, day = explorer.sources, explorer.sources.index(), look(explorer.day, explorer.settings.patience)
     figures = lane_figures(sources.deployment, index, sources.store(), day.lanes) if index and day else []
     rows = [
@@ -51,7 +51,7 @@ def lane_table(explorer: Explorer, only: Ends | None = None) -> Table:
 
 
 def gmp_table(explorer: Explorer, only: int | None = None) -> Table:
-    """GMPs in the last 24 hours: all, or one."""
+    """Returns the figures of the last 24 hours, of all GMPs or one."""
     sources, index, day = explorer.sources, explorer.sources.index(), look(explorer.day, explorer.settings.patience)
     figures = gmp_figures(sources.deployment, sources.store(), day.gmps) if index and day else []
     rows: list[list[Cell]] = [
@@ -75,7 +75,7 @@ def _empty(index: Index | None) -> str:
 
 
 def _percentiles(found: Sequence[tuple[str, float]]) -> list[Cell]:
-    """The median and the 95th percentile, for two columns."""
+    """Returns the median and the 95th percentile, for two columns."""
     known = dict(found)
     return [duration(known.get("p50")) or "–", duration(known.get("p95")) or "–"]
 
@@ -98,6 +98,6 @@ def _held(lane: LaneFigures) -> Cell:
 
 
 def _queue(one: GmpFigures) -> str:
-    """The deliveries that are not finished, by state."""
+    """Formats the number of open and dead deliveries by state."""
     texts = [f"{count(each.count)} {'given up' if each.state == 'DEAD' else each.state.lower()}" for each in one.queue]
     return ", ".join(texts) or "–"

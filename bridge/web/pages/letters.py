@@ -39,7 +39,7 @@ _ROWS: Final = 50
 
 
 def dead_letters(explorer: Explorer, status: str, *, from_messages: bool) -> Response:
-    """Deliveries that were given up."""
+    """Shows the deliveries that the relayer gave up."""
     try:
         chosen = LetterStatus(status) if status else None
     except ValueError:
@@ -103,10 +103,10 @@ def _without_letter(explorer: Explorer, entries: Sequence[OutboxEntry]) -> Secti
 
 
 def letter(explorer: Explorer, request: Request, event_id: str) -> Response:
-    """One dead letter; to those who are no operators, that there is one."""
+    """Shows one dead letter. Visitors who are not operators see only that it exists."""
     shown = read_letter(explorer.sources, event_id)
     if shown is None:
-        return explorer.problem(404, f"there is no dead letter {event_id[:200]!r}")
+        return explorer.problem(404, f"no dead letter {event_id[:200]!r}")
     is_open, token = explorer.is_open_to(request), explorer.settings.token
     asked = not is_open and token is not None and "sign-in" in request.query_params
     page = explorer.page(

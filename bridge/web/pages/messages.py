@@ -1,4 +1,4 @@
-"""The list of messages, and one message."""
+"""The pages of messages: the list, and one message."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _ROWS: Final = 50
 
 
 def messages(explorer: Explorer, request: Request) -> Response:
-    """The list of messages that the link's filters choose."""
+    """Shows the messages that match the link's filters."""
     chosen = read_listing(explorer.sources, dict(request.query_params))
     if chosen.wanted.status is Status.DEAD:  # only the relayer knows these
         return RedirectResponse("/dead-letters?from=messages", 303)
@@ -61,7 +61,7 @@ def messages(explorer: Explorer, request: Request) -> Response:
 
 
 def _about(explorer: Explorer, chosen: Listing) -> Section | None:
-    """The figures of the GMP or the lane that a link chooses."""
+    """Returns the figures of the GMP or lane in the link's filters."""
     wanted = chosen.wanted
     if wanted.gmp is not None:
         return Section(title=wanted.gmp.title, note=NOTE, table=gmp_table(explorer, wanted.gmp))
@@ -73,7 +73,7 @@ def _about(explorer: Explorer, chosen: Listing) -> Section | None:
 
 
 def _rows(explorer: Explorer, chosen: Listing) -> dict[str, Any]:
-    """The part of the list that a link chooses: a table and the next part's link, or a note in their place."""
+    """Returns a part of the list: a table and the next part's link, or a note instead."""
     if explorer.sources.index() is None:
         return {"note": coded(NO_INDEX), "table": None, "older": ""}
     found = explorer.list.page(chosen, _ROWS)
@@ -146,7 +146,7 @@ def _details(shown: ShownMessage) -> Iterator[Section]:
 
 
 def _fees(explorer: Explorer, shown: ShownMessage) -> Iterator[Section]:
-    """The cost of each of its transactions, and the sum of each chain, which has a currency of its own."""
+    """Yields the cost of each transaction, and the sum for each chain, in its own currency."""
     sent = transactions(shown.steps)
     if not sent:
         return
@@ -176,13 +176,13 @@ def _fees(explorer: Explorer, shown: ShownMessage) -> Iterator[Section]:
 
 
 def message_table(explorer: Explorer, records: Sequence[MessageRecord], empty: str) -> Table:
-    """A list of messages."""
+    """Returns a table of messages."""
     rows = message_rows(records, explorer.sources, explorer.transaction)
     return Table(label="Messages, the newest first", columns=MESSAGE_COLUMNS, rows=rows, empty=empty)
 
 
 def choices(deployment: Deployment, chosen: Listing) -> list[Mapping[str, Any]]:
-    """The filters that are chosen from a list: name, label, and options with whether each is chosen."""
+    """Returns the filters with a list of options: name, label, and for each option whether it is selected."""
     chains = [(chain.name, chain.name) for chain in deployment.chains]
     known: dict[str, tuple[str, list[tuple[str, str]]]] = {
         "status": ("State", [(one.value, words(one.value)) for one in Status]),

@@ -43,7 +43,7 @@ def start(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], t
 
     monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
     monkeypatch.setattr(RelayerService, "run", begin)
-    monkeypatch.setattr("bridge.cli.relayer.spare_what_is_set_up", lambda: None)
+    monkeypatch.setattr("bridge.cli.relayer.freeze_loaded_objects", lambda: None)
     with nodes((ALPHA, node()), (BETA, node())) as urls:
         write_network(tmp_path, *urls)
         yield run
@@ -64,7 +64,7 @@ def test_commit_auto_requires_unsafe(
 
     monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
     monkeypatch.setattr(RelayerService, "run", begin)
-    monkeypatch.setattr("bridge.cli.relayer.spare_what_is_set_up", lambda: None)
+    monkeypatch.setattr("bridge.cli.relayer.freeze_loaded_objects", lambda: None)
     with nodes((ALPHA, node()), (BETA, node())) as urls:
         write_network(tmp_path, *urls)
         ended = Command(monkeypatch, capsys)("relayer", "run", "--commit", "auto")
@@ -96,7 +96,7 @@ def test_relayer_exits_if_the_store_rejects_commits(
 
     monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
     monkeypatch.setattr(RelayerService, "run", refused)
-    monkeypatch.setattr("bridge.cli.relayer.spare_what_is_set_up", lambda: None)
+    monkeypatch.setattr("bridge.cli.relayer.freeze_loaded_objects", lambda: None)
     with nodes((ALPHA, node()), (BETA, node())) as urls:
         write_network(tmp_path, *urls)
         ended = Command(monkeypatch, capsys)("relayer", "run")

@@ -54,7 +54,7 @@ ELSEWHERE: Final = {
 }
 """By page and language, where else a block is run."""
 
-TRANSCRIPT: Final = "What became of them: chains and index agree"
+TRANSCRIPT: Final = "Outcome: chains and index agree"
 """What `make demo` printed on some machine; tests/spark/test_quickstart.py runs it and compares what it found."""
 
 HERE: Final = {"solidity", "python", "toml", "json", ""}

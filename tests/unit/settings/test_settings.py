@@ -165,7 +165,7 @@ def test_all_errors_are_listed_with_their_sources(monkeypatch: pytest.MonkeyPatc
     lines = str(caught.value).splitlines()
     for expected in (
         f"poll_interval is -1 ({file}): Input should be greater than 0",
-        f"speed ({file}): there is no such setting",
+        f"speed ({file}): unknown setting",
         "in_flight is 'many' (WAYBILL_IN_FLIGHT): ",
         "is not an EVM address (0x and 40 hex digits, EIP-55 checksum if mixed case)",
         "cap is 1.0 s, less than base 9.0 s",
@@ -241,7 +241,7 @@ def test_contradictions_are_listed_beside_invalid_values() -> None:
         )
     for expected in (
         "in_flight is 'many'",
-        "speed (argument, or WAYBILL_SPEED): there is no such setting",
+        "speed (argument, or WAYBILL_SPEED): unknown setting",
         "lease is 1 s, less than two polls of 1 s",
         "chains: alpha is allowed and denied",
         "commit is 'auto'",

@@ -175,9 +175,9 @@ def test_api_letters_and_changes_need_the_token(api: Api) -> None:
 ERRORS = [
     (f"/messages/0x{'ab' * 32}", 404, "has seen message"),
     ("/messages/0x12", 422, "message_id: String should match pattern"),
-    ("/messages?status=LOST", 400, "there is no status 'LOST'"),
+    ("/messages?status=LOST", 400, "unknown status 'LOST'"),
     ("/messages?limit=0", 422, "limit: Input should be greater than or equal to 1"),
-    ("/messages?messageId=1", 400, "'messageId' is no filter"),
+    ("/messages?messageId=1", 400, "'messageId' is not a filter"),
     ("/deliveries?message_id=0x12", 422, "'message_id' is not a parameter of this path"),
     ("/lanes?state=PAUSED", 422, "'state' is not a parameter of this path; it has none"),
     ("/nothing", 404, "/v1/nothing"),
