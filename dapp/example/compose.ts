@@ -6,7 +6,7 @@ import { type Gmp, gmpsOf, type RouteRequest, type Sent, type Waybill } from "@w
 import { element, problemLine, whenPressed } from "./element.ts";
 import { FeeList } from "./fee-list.ts";
 
-/** Milliseconds of rest after a key press before fees are asked for again. */
+/** Milliseconds after the last key press before fees are quoted again. */
 const QUOTE_DELAY = 250;
 
 /** How long a message may take, in seconds; 0 = it never expires. */

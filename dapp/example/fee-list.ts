@@ -1,4 +1,4 @@
-/** Check boxes for GMPs, each with what it asks for now. */
+/** Check boxes for GMPs, each with its current fee. */
 
 import { type Gmp, type Quote, reasonOf } from "@waybill/dapp";
 import { element, gmpMark } from "./element.ts";

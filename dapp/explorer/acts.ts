@@ -1,4 +1,4 @@
-/** Retry, execute, pay, expire and cancel, by the visitor's own wallet. */
+/** Retries, executes, funds, expires and cancels with the visitor's own wallet. */
 
 import { type Hex } from "viem";
 
@@ -43,7 +43,7 @@ export class Acts {
     show(act, [], run);
   }
 
-  /** With the GMPs to choose from, and what they ask for. */
+  /** Offers the GMPs to choose from, with their fees. */
   #offerPriced(act: HTMLElement, kind: Priced, message: Message, tried: readonly Gmp[]): void {
     const quote = (gmps: readonly Gmp[]) =>
       kind === "cancel" ? this.#waybill.quoteCancel(message, gmps) : this.#waybill.quoteRetry(message, gmps);
@@ -74,7 +74,7 @@ export class Acts {
 
 type Priced = "retry" | "fund" | "cancel";
 
-/** Lets the command to copy do what the button would. */
+/** Makes the command equivalent to the button. */
 function name(act: HTMLElement, gmps: readonly Gmp[]): void {
   const command = act.querySelector<HTMLElement>(".command code")!;
   const plain = command.textContent!.replace(/ --gmps \S+/, "");
@@ -97,7 +97,7 @@ function show(act: HTMLElement, above: readonly HTMLElement[], run: () => Promis
 
 type MessageJson = Readonly<Record<string, string>> & { readonly ttl: number; readonly kind: number; readonly quorum: number };
 
-/** The message as the server has it, with its 64-bit numbers as text. */
+/** Parses the server's JSON of a message, which has 64-bit numbers as text. */
 function messageOf(text: string): Message {
   const data = JSON.parse(text) as MessageJson;
   const hex = (name: string): Hex => data[name] as Hex;

@@ -1,4 +1,4 @@
-/** Requeue, abandon and escalate a dead letter: an operator's wallet sends what is to be sent, and signs twice. */
+/** Requeues, abandons or escalates a dead letter: an operator's wallet sends the notice, if any, and signs twice. */
 
 import type { Address, Hex } from "viem";
 import { signTypedData } from "viem/actions";
@@ -7,7 +7,7 @@ import { type Deployment, type Gmp, type Kind, type Wallet, Waybill } from "@way
 import { asking } from "../src/wallets.ts";
 import { element, problemLine, whenPressed } from "../example/element.ts";
 
-/** Other records may take the place that was signed for; then it is signed for again, so often at most. */
+/** Maximum number of signatures for the record's place in the log, which another record may take first. */
 const SEALS = 3;
 
 interface TypedData {

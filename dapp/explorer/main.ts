@@ -1,4 +1,4 @@
-/** What the explorer's pages do beyond being read: live updates (htmx), ages, copying, and acting through the visitor's wallet. */
+/** The scripts of the explorer's pages: live updates (htmx), ages, copying, and operations with the visitor's wallet. */
 
 import "htmx.org";
 
@@ -7,7 +7,7 @@ import { offerCopies } from "./copy.ts";
 import { replaceChangedOnly } from "./live.ts";
 import { offerActs, offerLetter } from "./visitor.ts";
 
-/** Brings what the server has just sent to life; called again for every part that is replaced. */
+/** Adds ages, copy buttons and operations to a part of the page; called again for every part that is replaced. */
 function enliven(root: ParentNode): void {
   showAges(root);
   offerCopies(root);

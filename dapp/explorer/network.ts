@@ -1,4 +1,4 @@
-/** The deployments file as visitors' browsers may have it, with the public RPC URLs only; asked for once, when needed. */
+/** The network's file for visitors, with public RPC URLs only; fetched once, on first use. */
 
 let asked: Promise<string> | undefined;
 

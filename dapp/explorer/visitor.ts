@@ -1,4 +1,4 @@
-/** The visitor's wallet: one for the page, whatever parts of it are replaced. Nothing of it is loaded before it is asked for. */
+/** The visitor's wallet, which stays connected while parts of the page are replaced. Its code is loaded on connecting. */
 
 import type { Wallet } from "@waybill/dapp";
 import { offerWallets } from "../example/connect.ts";

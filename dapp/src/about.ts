@@ -7,10 +7,10 @@ import { Kind, type Message, messageId } from "./message.ts";
 
 const [MESSAGE] = getAbiItem({ abi: routerAbi, name: "execute" }).inputs;
 
-/** The router's word for how a message ended. */
+/** The router's number for the outcome. */
 const CANCELLED = 3;
 
-/** What the router sends when a message is cancelled, but for nonce and time: good for a quote. */
+/** The message that cancels another one, except for nonce and time; suitable for a quote. */
 export function cancellationOf(message: Message): Message {
   return {
     ...lane(message),
@@ -20,7 +20,7 @@ export function cancellationOf(message: Message): Message {
   };
 }
 
-/** What the destination's router sends to report how a message ended, but for nonce and time: good for a quote. */
+/** The message that reports another one's outcome, except for nonce and time; suitable for a quote. */
 export function reportOf(message: Message): Message {
   return {
     ...lane(message),

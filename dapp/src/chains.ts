@@ -27,10 +27,10 @@ import { routerAbi } from "./abi/Router.ts";
 import type { ChainDeployment, Deployment } from "./deployment.ts";
 import { reasonOf } from "./reverts.ts";
 
-/** Blocks asked for at once; a node that finds that too many is asked for fewer from then on. */
+/** Blocks per request for logs; halved if a node refuses the range. */
 const MOST_LOG_RANGE = 5_000n;
 
-/** Nothing is gained by asking for fewer blocks than this. */
+/** The smallest range that is requested. */
 const LEAST_LOG_RANGE = 16n;
 
 export interface Block {
@@ -40,13 +40,13 @@ export interface Block {
   readonly timestamp: bigint;
 }
 
-/** What a range of blocks is searched for. */
+/** A filter of logs. */
 export interface LogFilter {
   readonly address: readonly Address[];
   readonly topics: readonly (Hex | readonly Hex[] | null)[];
 }
 
-/** A call as a node is asked about it. */
+/** A call to estimate or send. */
 export interface Call {
   readonly to: Address;
   readonly data: Hex;
@@ -71,7 +71,7 @@ export class ChainReader {
     this.client = client;
   }
 
-  /** The same, until the signal aborts: from then on it asks nothing more, and throws. */
+  /** The same reader, which throws instead of making requests once the signal has aborted. */
   until(signal: AbortSignal | undefined): ChainReader {
     if (!signal) return this;
     const { request }: Requester = this.client;
@@ -96,7 +96,7 @@ export class ChainReader {
     return { number: block.number!, hash: block.hash!, timestamp: block.timestamp };
   }
 
-  /** What a view of the router returns, at that block or at the newest. */
+  /** Calls a view of the router, at that block or at the newest. */
   async read<const Name extends View>(
     functionName: Name,
     args: ViewArgs<Name>,
@@ -109,7 +109,7 @@ export class ChainReader {
     return decodeFunctionResult({ abi: routerAbi, functionName, data } as never) as ContractFunctionReturnType<typeof routerAbi, "view", Name>;
   }
 
-  /** The gas that a call needs now. What the node says against it is in viem's words. */
+  /** Estimates the gas of a call. Throws viem's errors. */
   async estimateGas(from: Address, { to, data, value }: Call): Promise<bigint> {
     try {
       return BigInt(await this.client.request({ method: "eth_estimateGas", params: [{ from, to, data, value: numberToHex(value) }] }));
@@ -119,7 +119,7 @@ export class ChainReader {
     }
   }
 
-  /** The logs of a range, both ends included, oldest first; the range is cut up as the node demands. */
+  /** The logs of a range, both ends included, oldest first. A range that the node refuses is split. */
   async logs(filter: LogFilter, from: bigint, to: bigint): Promise<RpcLog[]> {
     const logs: RpcLog[] = [];
     for (let first = from; first <= to; ) {
@@ -170,15 +170,14 @@ export function viemChain(deployment: ChainDeployment): Chain {
   });
 }
 
-/** The transport over a chain's URLs: the next one is asked where one fails. */
+/** The transport over a chain's URLs, with failover in their order. */
 export function transportOf(deployment: ChainDeployment): Transport {
   const transports = deployment.rpcUrls.map((url) => (/^ws/.test(url) ? webSocket(url) : http(url)));
   return transports.length === 1 ? transports[0]! : fallback(transports);
 }
 
 /**
- * What sends a request to a node: a client of viem or wagmi, or an EIP-1193 provider. Of any version: nothing but `request`
- * is used.
+ * Sends requests to a node: a client of viem or wagmi, or an EIP-1193 provider, of any version. Only `request` is used.
  */
 export interface Requester {
   // Every version of viem has its own types for this.

@@ -1,4 +1,4 @@
-/** What is looked up on the destination before anything is paid on the source: would a delivery or a retry do anything? */
+/** Checks on the destination, before anything is paid on the source, that a delivery or retry can have an effect. */
 
 import { encodeFunctionData } from "viem";
 
@@ -17,7 +17,7 @@ const RECEIPT_GAS = 250_000n;
 const GAS_PER_BYTE = 16n;
 const DEPTH_SHARE = 12n;
 
-/** How nodes say that a call needs more gas than they allow any call. */
+/** Nodes' wordings of an error for a call that needs more gas than they allow. */
 const TOO_MUCH_GAS = /gas required exceeds|out of ?gas|intrinsic gas|exceeds block gas limit|gas limit too high/i;
 
 /**

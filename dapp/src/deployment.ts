@@ -7,7 +7,7 @@ import { type Gmp, GMPS } from "./gmps.ts";
 
 const VERSION = 1;
 
-/** What a chain's own nodes may have to call a block before relayers act on it. */
+/** Block tags that relayers may wait for. */
 const FINALITY_TAGS: readonly string[] = ["safe", "finalized"];
 
 /** A deployments file that can't be used, or a chain or adapter that it does not have. */
@@ -89,7 +89,7 @@ export function gmpsOf(chain: ChainDeployment): readonly Gmp[] {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Collects every problem instead of stopping at the first: a file is mended in one go. */
+/** Collects every problem, so that one error lists them all. */
 class Check {
   readonly problems: string[] = [];
 
@@ -136,7 +136,7 @@ class Check {
     return adapters;
   }
 
-  /** What relayers need of each GMP. The kit uses none of it, so it knows no GMP's own keys. */
+  /** The GMPs' sections, which only relayers use; the kit does not check their keys. */
   private gmps(value: unknown, path: string): Fields {
     const sections = this.object(value, path, [], GMPS);
     for (const [name, section] of Object.entries(sections)) {

@@ -56,13 +56,13 @@ button[aria-disabled="true"] { opacity: 0.7; cursor: progress; }
 
 /** The element's events, with what they carry as `detail`. */
 export interface WaybillMessageEvents {
-  /** There is news of the message. */
+  /** The message's progress changed. */
   "waybill-progress": CustomEvent<NonNullable<MessageStatus["progress"]>>;
   /** It can't be followed, or a retry was not sent. */
   "waybill-error": CustomEvent<Error>;
 }
 
-/** A server that renders pages has no elements; importing this there does nothing. */
+/** A server that renders pages has no HTMLElement; importing this module there does nothing. */
 const Base = globalThis.HTMLElement ?? (Object as unknown as typeof HTMLElement);
 
 /**
@@ -107,7 +107,7 @@ export class WaybillMessageElement extends Base {
     this.#render();
   }
 
-  /** A wallet in the browser (EIP-1193), such as `window.ethereum`; it is asked for an account when a retry is pressed. */
+  /** A wallet in the browser (EIP-1193), such as `window.ethereum`. A press of the retry button requests an account from it. */
   get provider(): Requester | undefined {
     return this.#provider;
   }

@@ -11,7 +11,7 @@
  *     ├── DeliveryGasError      the delivery needs more gas than relayers spend; nothing was sent
  *     ├── NothingToRetryError   the message has ended on its destination; nothing was sent
  *     ├── ProofError            a message's proof that does not hold
- *     ├── WalletError           the wallet declined, took a transaction back, or is not there
+ *     ├── WalletError           the wallet declined, cancelled a transaction, or is missing
  *     ├── NotIncludedError      a transaction was sent and no block includes it yet
  *     └── UnknownMessageError   no chain of the network knows that id or transaction
  */
@@ -63,7 +63,7 @@ export class NothingToRetryError extends WaybillError {
   }
 }
 
-/** The wallet declined, took a transaction back, or is not there. */
+/** The wallet declined, cancelled a transaction, or is missing. */
 export class WalletError extends WaybillError {
   override name = "WalletError";
 }

@@ -1,4 +1,4 @@
-/** What routers and adapters say in their logs, as typed facts. */
+/** Decodes the logs of routers and adapters into typed facts. */
 
 import {
   type Abi,
@@ -18,7 +18,7 @@ import { type Gmp, gmpOfNumber, gmpsFromBits } from "./gmps.ts";
 import { decodeEnvelope, type Message } from "./message.ts";
 import { explainRevert } from "./reverts.ts";
 
-/** Where a fact stands. */
+/** The log of a fact. */
 export interface StorageLocation {
   /** The chain's name. */
   readonly chain: string;

@@ -1,11 +1,11 @@
-/** What one chain's logs say about one message, kept up to date across reorgs. */
+/** One chain's facts about one message, kept up to date across reorgs. */
 
 import type { Hex } from "viem";
 
 import type { Block, ChainReader } from "./chains.ts";
 import { type Fact, FACT_TOPICS, factsOf } from "./facts.ts";
 
-/** Blocks below the head that are read again each time, so that a reorg replaces what it took back. */
+/** Blocks below the head that are read again each time, so that facts of a reorged block are replaced. */
 const REORG_DEPTH = 128n;
 
 export interface Reading {
@@ -29,12 +29,12 @@ export class MessageHistory {
     this.#since = since;
   }
 
-  /** What was read last. */
+  /** The facts of the last read. */
   get facts(): readonly Fact[] {
     return this.#facts;
   }
 
-  /** Reads what is new. If it throws, nothing has changed, and it can be called again. */
+  /** Reads new blocks. If it throws, the facts are unchanged, and it can be called again. */
   async read(): Promise<Reading> {
     const { deployment } = this.#chain;
     const head = await this.#chain.head();

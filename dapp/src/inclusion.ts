@@ -1,4 +1,4 @@
-/** How a transaction that was handed to a chain ends: in a block, or with another in its place. */
+/** Waits for a broadcast transaction: until a block includes it, or another one replaces it. */
 
 import { type Address, type Hex, type Transaction, TransactionNotFoundError, type TransactionReceipt, TransactionReceiptNotFoundError } from "viem";
 import { getBlock, getBlockNumber, getTransaction, getTransactionCount, getTransactionReceipt } from "viem/actions";
@@ -20,8 +20,8 @@ const MARGIN = 16n;
  * Waits for the receipt of a transaction, or of the same call at another price that its wallet sent in its place. A chain
  * that can't be read is asked again.
  *
- * viem's own wait looks at new blocks only, and passes over one that comes while it looks for a replacement: on a chain that
- * makes blocks for transactions only, as anvil does, there may be no other.
+ * viem's own wait checks new blocks only, and misses one that arrives while it looks for a replacement. A chain that mines only
+ * for transactions, as anvil does, may have no further block.
  *
  * @throws {@link NotIncludedError} if no block has it in time, {@link WalletError} if the wallet sent something else instead.
  */
@@ -48,12 +48,12 @@ export async function inclusionOf(chain: ChainReader, hash: Hex): Promise<Transa
   }
 }
 
-/** Looks for a transaction, and remembers how it was while it waited: a node forgets one that was replaced. */
+/** Looks for a transaction, and remembers it while it is pending: a node forgets one that was replaced. */
 class Search {
   readonly #chain: ChainReader;
   readonly #hash: Hex;
   #waiting: Transaction | undefined;
-  /** The first block that may have what took its place. */
+  /** The first block that may include the replacement. */
   #from = 0n;
 
   constructor(chain: ChainReader, hash: Hex) {
@@ -96,12 +96,12 @@ class Search {
   }
 }
 
-/** Whether two addresses are one: nodes write them in different ways. */
+/** Whether two addresses are equal: nodes differ in capitals. */
 function isSame(one: Address | null, other: Address | null): boolean {
   return one?.toLowerCase() === other?.toLowerCase();
 }
 
-/** What is asked for, or nothing if the node answers that it is not there. */
+/** The result, or undefined if the node does not know it. */
 async function unless<T>(absent: new (...options: never[]) => Error, asked: Promise<T>): Promise<T | undefined> {
   return asked.catch((error: unknown) => {
     if (error instanceof absent) return undefined;

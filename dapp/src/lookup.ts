@@ -9,12 +9,12 @@ import { CREATION_TOPICS, factsOf, type FactOf, isCreation } from "./facts.ts";
 import type { Gmp } from "./gmps.ts";
 import type { Message } from "./message.ts";
 
-/** A message as the chain that created it has it. */
+/** A message as its source chain created it. */
 export interface Found {
   readonly id: Hex;
   readonly message: Message;
   readonly retriable: boolean;
-  /** The GMPs that took it when it was routed, or that wait to be paid if it never was. */
+  /** The GMPs that accepted it when it was routed; the requested ones while it is unfunded. */
   readonly gmps: ReadonlySet<Gmp>;
   readonly transactionHash: Hex;
 }

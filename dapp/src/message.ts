@@ -16,7 +16,7 @@ import {
 
 import { WaybillError } from "./errors.ts";
 
-/** What a message is about; decides how long and how often the bridge tries. */
+/** A message's kind, which decides how long and how often the relayer tries. */
 export const Kind = {
   PLAIN: 0,
   STATE_SYNC: 1,
@@ -54,7 +54,7 @@ export const DEFAULT_TTL: Readonly<Record<Kind, number>> = {
   [Kind.REPORT]: 0,
 };
 
-/** What a dApp sends once. Everything in it is bound by its id; nothing about how it travels is in it. */
+/** A message. Its id binds every field; none depends on the GMPs that carry it. */
 export interface Message {
   /** EIP-155 id. */
   readonly sourceChain: bigint;
@@ -112,7 +112,7 @@ const ID_PREIMAGE = parseAbiParameters(
   "bytes32, uint8, uint64, bytes32, bytes32, uint64, uint64, bytes32, bytes32, uint64, uint64, uint32, uint8, uint8, bytes32, bytes32",
 );
 
-/** The EIP-712 struct hash of the message, without a domain: its name for ever. */
+/** The message's id: its EIP-712 struct hash, without a domain. */
 export function messageId(message: Message): Hex {
   return keccak256(
     encodeAbiParameters(ID_PREIMAGE, [
@@ -136,7 +136,7 @@ export function messageId(message: Message): Hex {
   );
 }
 
-/** What a GMP carries. */
+/** Encodes the envelope that GMPs carry. */
 export function encodeEnvelope(message: Message): Hex {
   return concatHex([
     encodePacked(

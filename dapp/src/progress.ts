@@ -1,4 +1,4 @@
-/** Where a message is in its life, and why: a pure function of what its two chains say. */
+/** Derives a message's state and its reason from the facts of its two chains. Pure. */
 
 import type { Hex } from "viem";
 
@@ -30,9 +30,9 @@ export type Action = "wait" | "fund" | "retry" | "execute" | "expire" | "resend"
 /** How far one GMP has brought a message. */
 export interface GmpProgress {
   readonly gmp: Gmp;
-  /** The attempts in which it took the message. */
+  /** The attempts that it accepted. */
   readonly attempts: readonly number[];
-  /** Why it did not take the message, the last time it did not. */
+  /** The reason of its last refusal. */
   readonly failure: string | undefined;
   /** Its delivery on the destination. */
   readonly receipt: StorageLocation | undefined;
@@ -54,7 +54,7 @@ export interface Progress {
   readonly final: boolean;
   /** How many receipts count now. */
   readonly receipts: number;
-  /** How many it needs: its own wish or what its recipient demands, if that is more. */
+  /** How many it needs: its own quorum, or its recipient's if that is higher. */
   readonly quorum: number;
   readonly gmps: readonly GmpProgress[];
   /** The last attempt's number; 0 is the route. */

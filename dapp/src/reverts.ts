@@ -1,4 +1,4 @@
-/** What contracts refuse with, as values and as sentences. */
+/** Decodes and explains the errors of contracts. */
 
 import { type AbiParameter, decodeAbiParameters, type Hex, isHex, parseAbiItem, size, sliceHex, toFunctionSelector } from "viem";
 import { formatAbiItem } from "viem/utils";
@@ -26,10 +26,10 @@ export interface Revert {
   readonly data: Hex;
 }
 
-/** A contract refused what was asked; the text says which rule, and what to do where that is known. */
+/** A contract refused the call; the text names the rule and, where known, the remedy. */
 export class RefusedError extends WaybillError {
   override name = "RefusedError";
-  /** The decoded revert, or undefined if there was no reason or nobody knows it. */
+  /** The decoded revert, or undefined without a known reason. */
   readonly revert: Revert | undefined;
 
   constructor(what: string, data: Hex | undefined, cause?: unknown) {
@@ -60,7 +60,7 @@ const STANDARD: typeof KNOWN_ERRORS = [
 
 let known: ReadonlyMap<Hex, ErrorItem> | undefined;
 
-/** Every error that can be decoded, by its first four bytes; read when the first one is to be. */
+/** Every known error by its selector; parsed on first use. */
 function knownErrors(): ReadonlyMap<Hex, ErrorItem> {
   known ??= new Map(
     [...KNOWN_ERRORS, ...STANDARD].map(([signature, by, meaning = "", advice = ""]) => {
@@ -72,7 +72,7 @@ function knownErrors(): ReadonlyMap<Hex, ErrorItem> {
   return known;
 }
 
-/** The custom error in revert data, or undefined if it is none that Waybill or its GMPs have. */
+/** The custom error in revert data, or undefined if neither Waybill nor its GMPs have it. */
 export function decodeRevert(data: Hex): Revert | undefined {
   if (size(data) < 4) return undefined;
   const item = knownErrors().get(sliceHex(data, 0, 4));
@@ -91,7 +91,7 @@ export function decodeRevert(data: Hex): Revert | undefined {
   return { ...found, values, text: `${name}(${fields.join(", ")})`, inner };
 }
 
-/** What a contract refused with, for people: `NotRetriable(messageId=0x…)`, or the bytes if nobody knows them. */
+/** Revert data for people: `NotRetriable(messageId=0x…)`, or the bytes of an unknown error. */
 export function explainRevert(data: Hex): string {
   if (size(data) === 0) return "reverted without a reason";
   return decodeRevert(data)?.text ?? `reverted with ${data}`;

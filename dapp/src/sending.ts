@@ -26,7 +26,7 @@ export interface RouteRequest {
   readonly recipient: Address;
   readonly payload: Hex;
   readonly gmps: readonly Gmp[];
-  /** How many GMPs must have delivered; every one named, if left out. */
+  /** How many GMPs must have delivered; all of `gmps` by default. */
   readonly quorum?: number;
   /** Gas for the recipient's call. */
   readonly gasLimit?: bigint;
@@ -35,15 +35,15 @@ export interface RouteRequest {
   readonly kind?: Kind;
   /** Whether the message can be retried; costs a storage slot. */
   readonly retriable?: boolean;
-  /** How many GMPs must take it for the call to succeed; 0, as if left out, stands for all of them. */
+  /** How many GMPs must accept it for the call to succeed; 0, the default, stands for all of them. */
   readonly minDispatched?: number;
   /** Id of the message that this one stands in for. */
   readonly replaces?: Hex;
   /** The most that it may cost, in wei. */
   readonly maxFee?: bigint;
-  /** The gas that its delivery may need; what relayers give a transaction by default, if left out. */
+  /** The gas that its delivery may need; by default the relayers' default limit per transaction. */
   readonly maxDeliveryGas?: bigint;
-  /** Who gets back what a GMP did not need; the sender, if left out. */
+  /** The account that receives refunds; the sender by default. */
   readonly refundTo?: Address;
 }
 
@@ -56,11 +56,11 @@ export interface SendingOptions {
 }
 
 export interface RetryOptions extends SendingOptions {
-  /** Whether to send it though the destination says that the message has ended. */
+  /** Whether to send it although the message has ended on its destination. */
   readonly evenIfEnded?: boolean;
 }
 
-/** What GMPs ask for carrying a message now. */
+/** The GMPs' current fees for a message. */
 export interface Quote {
   /** In wei. */
   readonly fees: ReadonlyMap<Gmp, bigint>;
@@ -70,22 +70,22 @@ export interface Quote {
   readonly refused: ReadonlyMap<Gmp, RefusedError>;
 }
 
-/** A message that a chain has taken, or taken again. */
+/** A message that its source accepted, or a retry of it. */
 export interface Sent {
   readonly id: Hex;
   readonly message: Message;
   /** 0 is the route, 1 the first retry. */
   readonly attempt: number;
-  /** The GMPs that took it. */
+  /** The GMPs that accepted it. */
   readonly gmps: ReadonlySet<Gmp>;
-  /** The GMPs that were asked and did not, with their reasons. */
+  /** The requested GMPs that did not accept it, with their reasons. */
   readonly failed: ReadonlyMap<Gmp, string>;
   /** In wei. */
   readonly fee: bigint;
   readonly receipt: TransactionReceipt;
 }
 
-/** The message as the router will create it, but for nonce and time: good for a quote. */
+/** The message as the router will create it, except for nonce and time; suitable for a quote. */
 export function draft(source: ChainReader, destination: ChainReader, sender: Address, request: RouteRequest): Message {
   return {
     sourceChain: BigInt(source.deployment.chainId),
@@ -105,7 +105,7 @@ export function draft(source: ChainReader, destination: ChainReader, sender: Add
   };
 }
 
-/** The value, if it is bytes in hex; callers without types may hand in anything. */
+/** Checks that a value is hex; callers without types may pass anything. */
 function hexadecimal(name: string, value: unknown, length?: number): Hex {
   if (isHex(value) && value.length % 2 === 0 && (length === undefined || value.length === 2 + 2 * length)) return value;
   const shown = String(value).slice(0, 40);
@@ -114,14 +114,14 @@ function hexadecimal(name: string, value: unknown, length?: number): Hex {
 }
 
 /**
- * Asks the source's router what carrying the message costs now. If it can't tell for all GMPs at once, each is asked for
- * alone, so that one that refuses does not hide the others' fees.
+ * Quotes the message at the source's router. If the router can't quote all GMPs together, it quotes each alone, so that one
+ * that refuses does not hide the others' fees.
  */
 export async function quote(source: ChainReader, message: Message, gmps: readonly Gmp[]): Promise<Quote> {
   for (const gmp of gmps) adapterOf(source.deployment, gmp);
   try {
     const [total, fees] = await quoteTogether(source, message, gmps);
-    // The router quotes 0 for a GMP that can't tell; asked alone, it says why.
+    // The router quotes 0 for a GMP that fails; quoted alone, it gives the reason.
     if (fees.some(({ fee }) => fee === 0n)) return quoteOneByOne(source, message, gmps);
     return { total, fees: new Map(gmps.map((gmp, index) => [gmp, fees[index]!.fee])), refused: new Map() };
   } catch (error) {
@@ -252,7 +252,7 @@ export async function sendAbout(
 
 type GmpFees = readonly { readonly gmp: number; readonly fee: bigint }[];
 
-/** What each GMP gets: its quote, or nothing if it gives none and `minDispatched` others do; 0 stands for all. */
+/** Each GMP's fee: its quote, or 0 if it gives none and `minDispatched` others do; 0 stands for all. */
 async function price(
   source: ChainReader,
   message: Message,
@@ -326,5 +326,5 @@ function outcome(
   };
 }
 
-/** Whose fees are asked for while no wallet is connected. */
+/** The sender in quotes while no wallet is connected. */
 export const NOBODY: Address = zeroAddress;

@@ -11,9 +11,9 @@ import { sleep } from "./sleep.ts";
 import type { WatchOptions } from "./watch.ts";
 import type { Waybill } from "./waybill.ts";
 
-/** What there is to show of a message. */
+/** The status of a message that pages show. */
 export interface MessageStatus {
-  /** All that the kit knows of it; undefined until it is found. */
+  /** The message's progress; undefined until it is found. */
   readonly progress: Progress | undefined;
   /** Why it can't be followed, or why the last retry was not sent; undefined once there is news. */
   readonly error: Error | undefined;
@@ -27,7 +27,7 @@ export const LOOKING: MessageStatus = { progress: undefined, error: undefined, r
 
 const DEFAULT_PAUSE = 2_000;
 
-/** Milliseconds between two searches, at most: a search for an id that no chain knows reads each chain's whole history. */
+/** Maximum milliseconds between two searches: a search for an unknown id reads each chain's whole history. */
 const LONGEST_PAUSE = 300_000;
 
 export class FollowedMessage {
