@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.indexed import Index
-from bridge.protocol.times import iso
+from bridge.protocol.times import iso, iso_milliseconds
 from bridge.queries.gmp_pauses import GmpPause
 from bridge.queries.lanes import chain_name, lane_change_value, lane_name, queue_value
 from bridge.records.jobs import UNRESOLVED, RetryJob, SyncJob, SyncState, totals
@@ -91,6 +91,7 @@ def change_value(job: SyncJob) -> dict[str, Any]:
     """Returns a state change with its primary record, for JSON."""
     return {
         **job.record.document,
+        "finalAt": iso_milliseconds(job.record.final_at),
         "state": job.state.value,
         "propagations": job.tries,
         "problem": job.outcome,
