@@ -174,8 +174,8 @@ async def test_message_that_no_relayer_would_execute_is_not_sent(devnet: Devnet,
 async def test_readme_script_and_insisting_recipe_work(devnet: Devnet, chains: dict[int, EvmChain]) -> None:
     world = World(devnet.deployment, chains)
 
-    async def bring(gmp: Gmp, so_many: int) -> None:
-        while len(found := await world.dispatches(gmp)) < so_many:
+    async def bring(gmp: Gmp, dispatches: int) -> None:
+        while len(found := await world.dispatches(gmp)) < dispatches:
             await asyncio.sleep(0.05)
         await world.deliver(gmp, found[-1])
 

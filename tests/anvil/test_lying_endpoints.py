@@ -95,30 +95,24 @@ async def test_nothing_is_lost_by_answers_with_other_logs(
 async def test_message_in_the_place_of_a_reorged_one_gets_a_letter(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
-    traffic = Traffic(devnet, chains)
-    counting, alpha = (Gmp.LAYERZERO, Gmp.CCIP), devnet.deployment.chain("alpha")
+    """LayerZero knows a message by its number, which a message after a reorg may have again."""
+    traffic, alpha = Traffic(devnet, chains), devnet.deployment.chain("alpha")
     patient = {"policies": {"plain": {"base": 0.2, "cap": 0.5, "max_retries": 3}}}
     async with behind_proxies(devnet, tmp_path, **patient) as (bridge, _):
         before = (await chains[alpha.chain_id].head()).number
-        for gmp in counting:
-            await traffic.send(gmp)
+        await traffic.send(Gmp.LAYERZERO)
         await traffic.all_executed()
         depth = (await chains[alpha.chain_id].head()).number - before
         await asyncio.to_thread(rpc, alpha.rpc_urls[0], "anvil_reorg", depth, [])
         traffic.sent.clear()
-        placed = [await traffic.send(gmp) for gmp in counting]
+        message = await traffic.send(Gmp.LAYERZERO)
         await until(
-            lambda: all(
-                [one.state for one in bridge.store.outbox.entries(message.id)] == [OutboxState.DEAD]
-                for message in placed
-            ),
-            "both are dead",
+            lambda: [one.state for one in bridge.store.outbox.entries(message.id)] == [OutboxState.DEAD], "it is dead"
         )
-        for message in placed:
-            (entry,) = bridge.store.outbox.entries(message.id)
-            assert entry.failed_tries == 4
-            assert "the router has no receipt" in str(entry.last_error)
-            (letter,) = bridge.dead_letter_service.dead_letters.dead_letters(message_id=message.id)
-            assert letter.error_code == "TransportUsedError"
-            await bridge.retry(message.id, (Gmp.WORMHOLE,))
+        (entry,) = bridge.store.outbox.entries(message.id)
+        assert entry.failed_tries == 4
+        assert "the router has no receipt" in str(entry.last_error)
+        (letter,) = bridge.dead_letter_service.dead_letters.dead_letters(message_id=message.id)
+        assert letter.error_code == "TransportUsedError"
+        await bridge.retry(message.id, (Gmp.WORMHOLE,))
         await traffic.all_executed()

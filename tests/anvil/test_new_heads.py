@@ -1,4 +1,4 @@
-"""New blocks that are announced over WebSocket wake the relayer; a WebSocket that is dead keeps nobody waiting."""
+"""Blocks announced over WebSocket wake the relayer; without the WebSocket, it polls."""
 
 from __future__ import annotations
 
@@ -48,10 +48,12 @@ def _next_block(url: str) -> bool:
 
 
 @asynccontextmanager
-async def useless(how: str) -> AsyncIterator[str]:
-    """The URL of an endpoint whose WebSocket is of no use."""
+async def useless(how: str) -> AsyncIterator[tuple[str, list[str]]]:
+    """The URL of an endpoint whose WebSocket is of no use, and the clients that have connected so far."""
+    connected: list[str] = []
 
     async def handle(request: web.Request) -> web.StreamResponse:
+        connected.append(str(request.remote))
         if how == "refuses the handshake":
             return web.Response(status=403)
         socket = web.WebSocketResponse()
@@ -70,7 +72,7 @@ async def useless(how: str) -> AsyncIterator[str]:
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     try:
-        yield f"ws://127.0.0.1:{runner.addresses[0][1]}/"
+        yield f"ws://127.0.0.1:{runner.addresses[0][1]}/", connected
     finally:
         await runner.cleanup()
 
@@ -78,10 +80,10 @@ async def useless(how: str) -> AsyncIterator[str]:
 @pytest.mark.parametrize("how", ["refuses the handshake", "hangs up", "talks nonsense", "does not subscribe"])
 async def test_a_useless_websocket_is_said_once_and_tried_again(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bridge.evm.new_heads._FIRST_PAUSE", 0.01)
-    async with useless(how) as url:
+    async with useless(how) as (url, connected):
         with capture_logs() as logged:
             task = asyncio.create_task(NewHeads(url, lambda: None).run())
-            await asyncio.sleep(0.5)
+            await until(lambda: len(connected) > 2, "it has connected three times")
             assert not task.done()
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
