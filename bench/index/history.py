@@ -41,19 +41,18 @@ def id_of_message(number: int) -> str:
     return f"{number + 1:064x}"
 
 
-def blocks_of_logs(blocks: int, every: int = 1, first: int = 0) -> Iterator[bytes]:
+def blocks_of_logs(blocks: int, first: int = 0) -> Iterator[bytes]:
     """Yields the JSON logs of consecutive blocks, without brackets, of a router that sends to itself.
 
     Args:
         blocks: Number of blocks.
-        every: Distance between blocks with logs.
         first: First block.
     """
     templates = _templates()
     for block in range(first, blocks):
         logs = []
-        start = block // every * MESSAGES_OF_A_BLOCK
-        for number in range(start, start + MESSAGES_OF_A_BLOCK if block % every == 0 else start):
+        start = block * MESSAGES_OF_A_BLOCK
+        for number in range(start, start + MESSAGES_OF_A_BLOCK):
             for position, template in enumerate(templates[: 4 if number % 5 == 0 else 5]):
                 index = number % MESSAGES_OF_A_BLOCK * 5 + position
                 logs.append(template % {"id": id_of_message(number), "index": index, "block": block})

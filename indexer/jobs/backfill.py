@@ -37,7 +37,7 @@ _TASKS_PER_CORE: Final = 2
 _TRY_SECONDS: Final = 30.0  # of a request of a task: one that fails for good costs all that the commit has read
 _BLOCKS_IN_A_FILL: Final = 50_000
 _MORE_THAN_CORES: Final = 100_000
-_ANSWER_SECONDS: Final = 0.3  # that a sold endpoint takes for an answer, at most
+_ANSWER_SECONDS: Final = 0.3  # that a commercial endpoint takes for an answer, at most
 
 
 def backfill(

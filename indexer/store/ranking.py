@@ -17,13 +17,25 @@ from indexer.store.tables import SEEN
 Lane = tuple[int, int]
 """Source and destination chain."""
 
-NEWEST: Final = 200  # messages of a GMP and lane that count
+_NEWEST: Final = 200  # messages of a lane that count
 
 UNKNOWN: Final = (-0.5, float("inf"))
-"""What `GmpHealth.rank` would be of a GMP that nothing is known of: it may deliver, or not."""
+"""The `GmpHealth.rank` of a GMP without dispatches: half of its messages are expected to be delivered."""
 
 _REGISTRATIONS: Final = ("AdapterAdded", "AdapterReplaced", "AdapterRevoked")
-_OF_LANE: Final = "and source_chain = :source_chain and destination_chain = :destination_chain"
+_DISPATCHES: Final = text(
+    f"""
+    select r.gmp, r.received_time - coalesce(r.dispatched_time, m.source_time) as seconds
+    from (
+      select * from messages
+      where source_time is not null and source_chain = :source_chain and destination_chain = :destination_chain
+      order by {SEEN} desc limit :newest
+    ) m
+    join receipts r on r.message_id = m.message_id
+    left join chains d on d.chain_id = m.destination_chain
+    where r.dispatches > 0 and (r.received_time is not null or d.block_time > m.attempted_time + :stall_after)
+    """
+)
 
 _VOIDED: Final = text(f"select voided from ({counts('(select * from messages where message_id = :id)')}) c")
 
@@ -32,7 +44,6 @@ _VOIDED: Final = text(f"select voided from ({counts('(select * from messages whe
 class Dispatch:
     """A message that a GMP accepted long enough ago to have been delivered."""
 
-    lane: Lane
     gmp: int
     seconds: int | None  # from the attempt in which it first took the message to its receipt; None: silent
 
@@ -42,14 +53,12 @@ class GmpHealth:
     """A GMP's performance with the newest messages of a lane.
 
     Attributes:
-        dispatched: messages that it took, at most `NEWEST`.
+        dispatched: messages that it took.
         delivered: of these.
         latency_p50: seconds from the attempt in which it first took a message to its receipt, so that no other GMP's silence is in
             it; None if none was delivered.
     """
 
-    lane: Lane
-    gmp: int
     dispatched: int
     delivered: int
     latency_p50: int | None
@@ -64,62 +73,33 @@ class GmpHealth:
         return -(self.delivered + 1) / (self.dispatched + 2), self.latency_p50 or 0
 
 
-def gmp_health(dispatches: Iterable[Dispatch]) -> list[GmpHealth]:
-    """Returns the health of each GMP by lane, best first; see `GmpHealth.rank`.
-
-    Args:
-        dispatches: the newest first.
-    """
-    newest: dict[tuple[Lane, int], list[Dispatch]] = defaultdict(list)
-    for one in dispatches:
-        if len(found := newest[one.lane, one.gmp]) < NEWEST:
-            found.append(one)
-    health = [_health(lane, gmp, found) for (lane, gmp), found in newest.items()]
-    return sorted(health, key=lambda one: (one.lane, one.rank, one.gmp))
+def gmp_health(dispatches: Iterable[Dispatch]) -> dict[int, GmpHealth]:
+    """Returns the health of each GMP with dispatches of a lane."""
+    seconds: dict[int, list[int | None]] = defaultdict(list)
+    for dispatch in dispatches:
+        seconds[dispatch.gmp].append(dispatch.seconds)
+    return {gmp: _health(latencies) for gmp, latencies in seconds.items()}
 
 
-def _health(lane: Lane, gmp: int, found: list[Dispatch]) -> GmpHealth:
-    seconds = sorted(one.seconds for one in found if one.seconds is not None)
+def _health(latencies: list[int | None]) -> GmpHealth:
+    delivered = sorted(latency for latency in latencies if latency is not None)
     return GmpHealth(
-        lane=lane,
-        gmp=gmp,
-        dispatched=len(found),
-        delivered=len(seconds),
-        latency_p50=percentile(seconds, 0.5) if seconds else None,
+        dispatched=len(latencies),
+        delivered=len(delivered),
+        latency_p50=percentile(delivered, 0.5) if delivered else None,
     )
 
 
-def recent_dispatches(
-    connection: Connection, stall_after: int, messages: int, lane: Lane | None = None
-) -> list[Dispatch]:
-    """Returns recent dispatches, newest first, that were delivered or are overdue.
+def recent_dispatches(connection: Connection, stall_after: int, lane: Lane) -> list[Dispatch]:
+    """Returns dispatches of a lane's newest messages that were delivered or are overdue.
 
     Args:
         connection: to the store.
         stall_after: seconds after which a silent GMP counts as such.
-        messages: how many of the newest count.
-        lane: only messages of this one; of all if not given.
+        lane: the lane.
     """
-    chosen = text(
-        f"""
-        select m.source_chain, m.destination_chain, r.gmp,
-          r.received_time - coalesce(r.dispatched_time, m.source_time) as seconds
-        from (
-          select * from messages where source_time is not null {_OF_LANE if lane else ""} order by {SEEN} desc limit :messages
-        ) m
-        join receipts r on r.message_id = m.message_id
-        left join chains d on d.chain_id = m.destination_chain
-        where r.dispatches > 0 and (r.received_time is not null or d.block_time > m.attempted_time + :stall_after)
-        order by m.source_time desc, r.message_id, r.gmp
-        """
-    )
-    arguments = {"stall_after": stall_after, "messages": messages}
-    if lane:
-        arguments |= {"source_chain": lane[0], "destination_chain": lane[1]}
-    return [
-        Dispatch(lane=(row.source_chain, row.destination_chain), gmp=row.gmp, seconds=row.seconds)
-        for row in connection.execute(chosen, arguments)
-    ]
+    arguments = {"source_chain": lane[0], "destination_chain": lane[1], "stall_after": stall_after, "newest": _NEWEST}
+    return [Dispatch(gmp=row.gmp, seconds=row.seconds) for row in connection.execute(_DISPATCHES, arguments)]
 
 
 class Ranking:
@@ -158,8 +138,7 @@ class Ranking:
 
     def _health_of(self, lane: Lane) -> dict[int, GmpHealth]:
         if lane not in self._health:
-            found = gmp_health(recent_dispatches(self._connection, self._stall_after, NEWEST, lane))
-            self._health[lane] = {one.gmp: one for one in found}
+            self._health[lane] = gmp_health(recent_dispatches(self._connection, self._stall_after, lane))
         return self._health[lane]
 
     def _candidates(self, lane: Lane, seen: frozenset[int] | set[int]) -> frozenset[int]:

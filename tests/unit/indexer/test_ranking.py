@@ -11,7 +11,7 @@ import pytest
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.store.index_requests import IndexRequests
-from indexer.store.ranking import NEWEST, Dispatch, gmp_health, recent_dispatches
+from indexer.store.ranking import Dispatch, gmp_health, recent_dispatches
 from tests.unit.indexer.clock import World
 from tests.unit.indexer.world import (
     Event,
@@ -78,7 +78,7 @@ def test_gmp_of_a_retry_is_ranked_by_its_own_time(world: World) -> None:
     world.let_pass(2, world.alpha)
     world.happens(world.beta, *(received(*one) for one in ((retried_over, L), (slow, W))), executed(slow))
     with world.reader() as reader, reader.engine.connect() as connection:
-        dispatches = recent_dispatches(connection, stall_after=50, messages=10)
+        dispatches = recent_dispatches(connection, 50, (world.alpha.chain_id, world.beta.chain_id))
     seconds = {one.gmp: one.seconds for one in dispatches if one.seconds is not None}
     assert seconds == {L: 2, W: 62}
     world.let_pass(200)
@@ -125,18 +125,13 @@ def test_unregistered_gmps_seen_on_the_lane_count(tmp_path: Path) -> None:
 
 
 def test_the_healthiest_gmp_delivered_most_and_then_soonest() -> None:
-    lane, other = (1, 2), (2, 1)
     some = ((1, 9), (1, None), (2, 5), (3, 7), (4, None))
     dispatches = [
-        *(Dispatch(lane=lane, gmp=gmp, seconds=seconds) for gmp, seconds in some),
-        *(Dispatch(lane=lane, gmp=2, seconds=5) for _ in range(NEWEST)),
-        Dispatch(lane=lane, gmp=2, seconds=None),  # too long ago to count
-        Dispatch(lane=other, gmp=1, seconds=1),
+        *(Dispatch(gmp=gmp, seconds=seconds) for gmp, seconds in some),
+        *(Dispatch(gmp=2, seconds=5) for _ in range(199)),
     ]
-    assert [(one.lane, one.gmp, one.dispatched, one.delivered, one.latency_p50) for one in gmp_health(dispatches)] == [
-        (lane, 2, NEWEST, NEWEST, 5),
-        (lane, 3, 1, 1, 7),
-        (lane, 1, 2, 1, 9),
-        (lane, 4, 1, 0, None),
-        (other, 1, 1, 1, 1),
-    ]
+    health = gmp_health(dispatches)
+    assert [
+        (gmp, health[gmp].dispatched, health[gmp].delivered, health[gmp].latency_p50)
+        for gmp in sorted(health, key=lambda gmp: health[gmp].rank)
+    ] == [(2, 200, 200, 5), (3, 1, 1, 7), (1, 2, 1, 9), (4, 1, 0, None)]
