@@ -52,7 +52,7 @@ class _Commands(typer.core.TyperGroup):
         return list(_COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002  # as above
-        """Returns the command of that name, or None."""
+        """Returns the command with that name, or None."""
         if cmd_name not in _COMMANDS:
             return None
         name = cmd_name.replace("-", "_")
@@ -169,7 +169,7 @@ def main() -> Never:
 
 
 def _end(error: Exception) -> None:
-    """Exits with one line for an expected error. An unexpected error is a defect, and keeps its traceback."""
+    """Exits with one line for an expected error. Unexpected errors are defects, and keep their tracebacks."""
     from bridge.cli.errors import as_cli_error
     from bridge.cli.output import ExitCode, fail
 

@@ -57,7 +57,7 @@ _SETTING_COLUMNS: Final = {"setting": "setting", "value": "value", "origin": "se
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The finding of one check. Advice makes a good result a warning."""
+    """The finding of one check. A finding with advice is a warning unless it has failed."""
 
     check: str
     found: str

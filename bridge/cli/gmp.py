@@ -149,7 +149,7 @@ def _gmp_on(workspace: Workspace, named: str, chains: str | None) -> tuple[Gmp, 
     """Returns the GMP, and those of the named chains that have it.
 
     Raises:
-        UsageError: none of them has it.
+        UsageError: no named chain has an adapter of the GMP.
     """
     (gmp,), all_named = options.gmps(named), named_chains(workspace.deployment(), chains)
     wanted = [one for one in all_named if gmp in one.gmp_numbers]

@@ -58,7 +58,7 @@ def pause(
 
     Example: waybill lane pause alpha beta --reason "router upgrade"
     """
-    _bring_into((source, destination), LaneState.PAUSED, reason, by)
+    _set_state((source, destination), LaneState.PAUSED, reason, by)
 
 
 @app.command()
@@ -84,7 +84,7 @@ def resume(
         raise UsageError(
             "a lane has a source and a destination", next_step="waybill lane resume SOURCE DESTINATION, or --streams"
         )
-    _bring_into((source, destination), LaneState.RUNNING, reason, by)
+    _set_state((source, destination), LaneState.RUNNING, reason, by)
 
 
 def _resume_streams() -> None:
@@ -96,7 +96,7 @@ def _resume_streams() -> None:
     result({"resumed": was_halted}, render=lambda console: console.print(text))
 
 
-def _bring_into(ends: tuple[str, str], state: LaneState, reason: str, by: str | None) -> None:
+def _set_state(ends: tuple[str, str], state: LaneState, reason: str, by: str | None) -> None:
     """Sets a lane's state, and prints it.
 
     Raises:

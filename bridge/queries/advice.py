@@ -37,7 +37,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """An operation that the router accepts now, and from whom."""
+    """An operation that the router accepts now, and the accounts that may call it."""
 
     act: Act
     by: Role
@@ -272,7 +272,7 @@ def _retry(standing: Standing, name: str) -> str:
     if not standing.lacking:
         return f"retry it over other GMPs{by}: `waybill message retry {name}`"
     if not standing.untried:
-        return "have its recipient ask for fewer GMPs: every GMP of its lane that is not paused carries it already"
+        return "have its recipient require fewer GMPs: every GMP of its lane that is not paused already carries it"
     more = "another GMP" if standing.lacking == 1 else f"{standing.lacking} more GMPs"
     return f"retry it over {more}, since too few carry it{by}: `waybill message retry {name}{standing.retry_option}`"
 

@@ -138,7 +138,7 @@ def test_message_with_too_few_gmps_needs_another() -> None:
     assert "too few" not in enough.reason
     assert enough.next_action.startswith("wait: more GMPs must deliver")
     assert said(Gmp.HYPERLANE, retriable=False).next_action.startswith("no more GMPs can carry it: it can't be retried")
-    assert "ask for fewer GMPs" in said(Gmp.HYPERLANE, usable=frozenset({Gmp.HYPERLANE})).next_action
+    assert "require fewer GMPs" in said(Gmp.HYPERLANE, usable=frozenset({Gmp.HYPERLANE})).next_action
 
 
 def test_excluded_gmp_is_explained() -> None:
