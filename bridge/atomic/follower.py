@@ -45,7 +45,7 @@ class ActionSettings(Section):
         default={}, description="by chain, the coordinators whose actions are followed, beside the network's examples"
     )
     advance: bool = Field(
-        default=False, description="whether the relayer pays for what anyone may call: phases, answers, time-outs"
+        default=False, description="whether the relayer pays for calls that anyone may make: phases, answers, timeouts"
     )
 
     def named(self, deployment: Deployment) -> tuple[Coordinator, ...]:

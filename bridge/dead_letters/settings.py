@@ -20,13 +20,13 @@ class AlertSettings(Section):
 
     enabled: bool = Field(default=True, description="whether alerts are sent")
     webhook: str | None = Field(
-        default=None, pattern=r"^https?://", description="URL that gets the whole notice as JSON"
+        default=None, pattern=r"^https?://", description="URL that receives the complete notice as JSON"
     )
     slack: str | None = Field(default=None, pattern=r"^https?://", description="an incoming webhook in Slack's format")
     pagerduty: str = Field(
         default="https://events.pagerduty.com/v2/enqueue",
         pattern=r"^https?://",
-        description="where PagerDuty takes events",
+        description="PagerDuty's URL for events",
     )
     pagerduty_key: SecretStr | None = Field(
         default=None, description="the integration's routing key; none: PagerDuty is not notified"
@@ -62,21 +62,21 @@ class DeadLetterSettings(Section):
     """Everything about dead letters that can be set."""
 
     url: str | None = Field(
-        default=None, description="where they are kept, as a SQLAlchemy URL; none: in the relayer's store"
+        default=None, description="SQLAlchemy URL of the dead letters' database; none: the relayer's store"
     )
     key: SecretStr | None = Field(default=None, description="seals the records; none: the relayer's, or a signer's")
     trusted_signers: Addresses = Field(
         default=frozenset[str](), description="accounts whose seals count, in addition to the present one's"
     )
     retention_days: float = Field(
-        default=30, gt=0, description="days for which a letter's document is kept at least; its record stays"
+        default=30, gt=0, description="minimum days for which a letter's document is kept; its record stays"
     )
-    tries: int = Field(default=3, gt=0, description="to write a letter, before its lane halts")
+    tries: int = Field(default=3, gt=0, description="tries to write a letter before its lane halts")
     governance: GovernanceSettings | None = Field(
         default=None,
-        description="chain and address of who gets escalations, as a recipient of messages; wei_per_day, see below",
+        description="chain and address of the recipient of escalations; wei_per_day, see below",
     )
-    alerts: AlertSettings = Field(default=AlertSettings(), description="who is notified")
+    alerts: AlertSettings = Field(default=AlertSettings(), description="the alert channels")
 
     PAUSE: ClassVar[float] = 1.0  # seconds between two tries, as StreamForge's document has it
     BATCH: ClassVar[int] = 200  # letters per batch

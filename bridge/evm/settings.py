@@ -27,18 +27,18 @@ class SignerSource(Section):
 
     environment: str | None = Field(default=None, description="the variable that holds a private key")
     keystore: Path | None = Field(default=None, description="a version 3 keystore file")
-    password_file: Path | None = Field(default=None, description="with the keystore's password")
+    password_file: Path | None = Field(default=None, description="file with the keystore's password")
     remote: str | None = Field(
-        default=None, pattern=r"^https?://", description="a signer's JSON-RPC, such as Web3signer's"
+        default=None, pattern=r"^https?://", description="URL of a remote signer's JSON-RPC, such as Web3signer's"
     )
     address: Address | None = Field(default=None, description="the remote signer's account")
     certificate: Path | None = Field(
-        default=None, description="a PEM file with the certificate and key that the remote signer asks for (TLS)"
+        default=None, description="PEM file with the client certificate and key that the remote signer requires (TLS)"
     )
     authority: Path | None = Field(
-        default=None, description="a PEM file with the authority of the remote signer's own certificate"
+        default=None, description="PEM file with the authority of the remote signer's certificate"
     )
-    chains: Names = Field(default=frozenset(), description="names of the chains it sends on; none is every chain")
+    chains: Names = Field(default=frozenset(), description="names of the chains on which it sends; none means all")
 
     @model_validator(mode="before")
     @classmethod
@@ -69,23 +69,25 @@ class SignerSource(Section):
 class ChainSettings(Section):
     """One chain's endpoints, where they differ from the deployments file."""
 
-    rpc_urls: tuple[str, ...] = Field(default=(), description="in place of the deployments file's")
+    rpc_urls: tuple[str, ...] = Field(default=(), description="replaces the deployments file's")
     ws_url: str | None = Field(
         default=None, pattern=r"^wss?://", description="announces new blocks; polling continues as well"
     )
     agreement: int | None = Field(
         default=None,
         ge=1,
-        description="endpoints that must say the same before anything counts; by default the deployments file's number, else 1",
+        description="endpoints that must agree on every answer; by default the deployments file's number, else 1",
     )
-    requests_per_second: float | None = Field(default=None, gt=0, description="to each endpoint; none is no limit")
-    batch: int = Field(default=50, ge=1, description="requests that travel to an endpoint together at most")
+    requests_per_second: float | None = Field(
+        default=None, gt=0, description="limit for each endpoint; none means no limit"
+    )
+    batch: int = Field(default=50, ge=1, description="maximum requests in a batch")
 
 
 class EndpointSettings(Section):
     """The endpoints of all chains."""
 
-    chains: dict[str, ChainSettings] = Field(default={}, description="endpoints, by name of the chain")
+    chains: dict[str, ChainSettings] = Field(default={}, description="endpoints, by chain name")
 
     def endpoint_policies(self, deployment: Deployment) -> dict[int, EndpointPolicy]:
         """How the endpoints of each chain are asked, by its id."""
@@ -124,7 +126,9 @@ class SpendingSettings(Section):
         default=2 * _ETHER, gt=0, description="wei that one sender's messages may cost on a chain per day (UTC)"
     )
     lane_per_day: Wei = Field(default=5 * _ETHER, gt=0, description="wei that a lane may cost on a chain per day")
-    chain_per_day: Wei = Field(default=10 * _ETHER, gt=0, description="wei that all may cost on a chain per day")
+    chain_per_day: Wei = Field(
+        default=10 * _ETHER, gt=0, description="wei that all messages may cost on a chain per day"
+    )
     message_failures: int = Field(
         default=5, gt=0, description="executions of one message that may fail in a transaction, ever"
     )
@@ -133,7 +137,7 @@ class SpendingSettings(Section):
     )
     data_fees: dict[str, Wei] = Field(
         default={},
-        description="by chain, wei that a byte of a transaction costs beside its gas: a rollup's fee for data",
+        description="by chain, wei per transaction byte beside gas: a rollup's data fee",
     )
 
 
@@ -143,17 +147,17 @@ class SendingSettings(Section):
     poll_interval: float = Field(
         default=1.0,
         gt=0,
-        description="between two looks at a chain; where blocks take longer than a second, as long as one takes, up to 15 s",
+        description="interval between polls of a chain; on a chain with slower blocks the block time, up to 15 s",
     )
-    fee_bump_after: float = Field(default=60.0, gt=0, description="until a transaction offers a higher fee")
+    fee_bump_after: float = Field(default=60.0, gt=0, description="time until a transaction's fee is raised")
     max_calls_per_tx: int = Field(
         default=20,
         ge=1,
         le=256,
-        description="deliveries that share a transaction at most, within max_gas; 1: none does",
+        description="maximum deliveries in a transaction, within max_gas; 1: no sharing",
     )
-    max_gas: int = Field(default=MOST_GAS, gt=21_000, description="gas that no transaction exceeds")
-    max_fee: Wei | None = Field(default=None, gt=0, description="wei per gas that no transaction exceeds")
+    max_gas: int = Field(default=MOST_GAS, gt=21_000, description="maximum gas of a transaction")
+    max_fee: Wei | None = Field(default=None, gt=0, description="maximum wei per gas of a transaction")
     spending: SpendingSettings = Field(default=SpendingSettings(), description="what transactions may cost, see below")
 
     RESERVATION: ClassVar[float] = 10.0  # until a reserved nonce that was never signed for is closed by a no-op

@@ -49,9 +49,9 @@ class AssetClassSettings(Section):
     min_ttl: int | None = Field(
         default=None,
         gt=0,
-        description="the least TTL; `high-frequency` and `regulatory` have the document's, 5 and 600",
+        description="minimum TTL; the default of `high-frequency` is 5, of `regulatory` 600",
     )
-    members: dict[str, Addresses] = Field(description="contracts that send or receive them, by name of the chain")
+    members: dict[str, Addresses] = Field(description="contracts that send or receive such messages, by chain name")
 
     def least(self, name: str) -> int:
         """Returns the minimum TTL, or the document's for that name.
@@ -69,15 +69,15 @@ class AssetClassSettings(Section):
 class PhaseSettings(Section):
     """Timeouts of a delivery's phases, in seconds. They do not affect a message's TTL."""
 
-    attest: float = Field(default=120.0, gt=0, description="until the GMP's attestation is there")
-    deliver: float = Field(default=900.0, gt=0, description="until the delivery is in a block")
+    attest: float = Field(default=120.0, gt=0, description="timeout of the GMP's attestation")
+    deliver: float = Field(default=900.0, gt=0, description="timeout until a block includes the delivery")
 
 
 class RelaySettings(CommitSettings):
     """How messages are observed and delivered. Times are in seconds."""
 
     gmps: Gmps = Field(default=frozenset(Gmp), description="GMPs to deliver over")
-    paused_gmps: Gmps = Field(default=frozenset(), description="GMPs not to deliver over for now")
+    paused_gmps: Gmps = Field(default=frozenset(), description="GMPs over which nothing is delivered for now")
     allow_chains: Names = Field(default=frozenset(), description="chains to relay between; none named is all")
     deny_chains: Names = Field(default=frozenset(), description="chains whose messages wait")
     allow_senders: Addresses = Field(default=frozenset(), description="senders to relay for; none named is all")
@@ -86,13 +86,15 @@ class RelaySettings(CommitSettings):
     poll_interval: float = Field(
         default=1.0,
         gt=0,
-        description="between two looks at a chain; where blocks take longer than a second, as long as one takes, up to 15 s",
+        description="interval between polls of a chain; on a chain with slower blocks the block time, up to 15 s",
     )
-    lease: float = Field(default=15.0, gt=0, description="how long a dead relayer keeps others from its entries")
+    lease: float = Field(
+        default=15.0, gt=0, description="time after which other relayers take over a dead relayer's entries"
+    )
     in_flight: int = Field(
         default=64,
         gt=0,
-        description="deliveries under way at once, per destination; idle queues and live traffic may add some",
+        description="concurrent deliveries per destination; idle queues and live traffic may add some",
     )
     ordering: Ordering = Field(
         default=Ordering.SKIP,
@@ -103,7 +105,7 @@ class RelaySettings(CommitSettings):
     )
 
     policies: dict[KindName, PolicyOverride] = Field(
-        default={}, description="by kind, what is to differ of max_retries, base, cap, jitter, dead_letter"
+        default={}, description="by kind, overrides of max_retries, base, cap, jitter, dead_letter"
     )
     sender_choices: ChoiceBounds = Field(
         default=ChoiceBounds(), description="what senders may choose on chain, see below"
@@ -113,12 +115,12 @@ class RelaySettings(CommitSettings):
     )
     atomicity: dict[KindName, Atomicity] = Field(
         default={},
-        description="by kind, what differs: BEST_EFFORT has no phase timeouts, GUARANTEED and ALL_OR_NOTHING have",
+        description="by kind, overrides: BEST_EFFORT has no phase timeouts, GUARANTEED and ALL_OR_NOTHING do",
     )
-    phase_timeouts: PhaseSettings = Field(
-        default=PhaseSettings(), description="until a phase of a delivery is given up"
+    phase_timeouts: PhaseSettings = Field(default=PhaseSettings(), description="timeouts of a delivery's phases")
+    reliability: Reliability = Field(
+        default=Reliability(), description="values that must be consistent with each other"
     )
-    reliability: Reliability = Field(default=Reliability(), description="values that must fit each other")
 
     BLOCK_RANGE: ClassVar[int] = 5_000  # blocks per request when catching up; halved for an endpoint that refuses it
 

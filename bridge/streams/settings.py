@@ -23,7 +23,9 @@ class Semantics(StrEnum):
 class DeadLetterTopicSettings(Section):
     """The topic of rejected records and dead messages."""
 
-    enabled: bool = Field(default=True, description="whether there is one; without it, a refused record halts")
+    enabled: bool = Field(
+        default=True, description="whether refused records go to a dead-letter topic; otherwise they halt publishing"
+    )
     topic: str = Field(default="waybill.dlq", description="its name")
     brokers: str | None = Field(
         default=None, description="HOST:PORT of its brokers, separated by commas; none: the same"
@@ -48,7 +50,7 @@ class KafkaSettings(Section):
         default=None, pattern=r"^[^\s,:]+:\d+(,[^\s,:]+:\d+)*$", description="HOST:PORT of brokers, separated by commas"
     )
     delivery: Semantics = Field(
-        default=Semantics.AT_LEAST_ONCE, description="what consumers may rely on: at-least-once, exactly-once"
+        default=Semantics.AT_LEAST_ONCE, description="guarantee to consumers: at-least-once, exactly-once"
     )
     transactional_id: str = Field(
         default="waybill", min_length=1, description="of exactly-once; each store has its own, and keeps it"
@@ -56,13 +58,11 @@ class KafkaSettings(Section):
     topic_prefix: str = Field(
         default="waybill", min_length=1, description="of each stream's topic, such as waybill.messages"
     )
-    commit_interval: int = Field(
-        default=100, gt=0, le=10_000, description="records that are sent, and noted as sent, together"
-    )
+    commit_interval: int = Field(default=100, gt=0, le=10_000, description="records per batch")
     compression: _Compression = Field(default="lz4", description="of the records: none, gzip, snappy, lz4, zstd")
     create_topics: bool = Field(
         default=True,
-        description="whether topics that are missing are made, with 6 partitions and the brokers' replication",
+        description="whether missing topics are created, with 6 partitions and the brokers' replication",
     )
     client: dict[str, Annotated[SecretStr, Field(strict=False)]] = Field(
         default={},

@@ -19,7 +19,7 @@ class TripwireSettings(Section):
 
     key: SecretStr | None = Field(default=None, description="pauses; the routers name its account as their tripwire")
     account: str | None = Field(default=None, description="in place of key: an account of `accounts`, by its name")
-    max_clock_skew: float = Field(default=15.0, ge=0, description="by which the times of two chains may differ")
+    max_clock_skew: float = Field(default=15.0, ge=0, description="maximum difference between two chains' clocks")
     early_gmps: Gmps = Field(
         default=frozenset[Gmp](),
         description="GMPs that may deliver before the source is final: reported, and not paused, for a missing message",
