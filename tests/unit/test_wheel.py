@@ -130,7 +130,7 @@ def test_the_commands_that_ask_chains_need_no_stores(wheel: Path, tmp_path: Path
     write_network(tmp_path)
     for words in ("doctor --json", "message list", "gmp pause axelar --key 0x12", "role show", "config show --json"):
         done = run(wheel, tmp_path, typed(words), **home)
-        assert "small installation" not in done.stderr, f"{words}: {done.stderr}"
+        assert "not installed" not in done.stderr, f"{words}: {done.stderr}"
         assert "Traceback" not in done.stderr, f"{words}: {done.stderr}"
     modules = (
         "network",
@@ -157,10 +157,10 @@ def test_where_a_relayer_runs_the_index_is_read_and_shown(wheel: Path, tmp_path:
     assert done.returncode == 0, done.stderr
     for words, said in (
         ("message list", "the index has no such messages"),
-        ("doctor", "seal of dead letters"),
+        ("doctor", "relayer's store"),
     ):
         done = run(wheel, tmp_path, typed(words), "relayer", **home)
-        assert "small installation" not in done.stderr, f"{words}: {done.stderr}"
+        assert "not installed" not in done.stderr, f"{words}: {done.stderr}"
         assert said in done.stdout + done.stderr, f"{words}: {done.stdout}{done.stderr}"
     done = run(wheel, tmp_path, "import bridge.cli.web_server", "relayer")
     assert done.returncode == 0, done.stderr
