@@ -187,10 +187,6 @@ contract LayerZeroNetwork is GmpNetwork {
         return _places[chain].endpoint;
     }
 
-    function executorOn(uint64 chain) external view returns (address) {
-        return address(_places[chain].executor);
-    }
-
     function connect(
         address caller,
         IAdapter adapter,
