@@ -70,9 +70,6 @@ class ChainSettings(Section):
     """One chain's endpoints, where they differ from the deployments file."""
 
     rpc_urls: tuple[str, ...] = Field(default=(), description="replaces the deployments file's")
-    ws_url: str | None = Field(
-        default=None, pattern=r"^wss?://", description="announces new blocks; polling continues as well"
-    )
     agreement: int | None = Field(
         default=None,
         ge=1,
@@ -111,11 +108,6 @@ class EndpointSettings(Section):
             for deployed in deployment.chains
             if deployed.name in self.chains
         }
-
-    def ws_urls(self, deployment: Deployment) -> dict[int, str]:
-        """Where new blocks are announced, by the chain's id."""
-        named = {deployed.chain_id: self.chains.get(deployed.name) for deployed in deployment.chains}
-        return {chain_id: chain.ws_url for chain_id, chain in named.items() if chain is not None and chain.ws_url}
 
 
 class SpendingSettings(Section):

@@ -13,7 +13,6 @@ from typing import Final
 import structlog
 
 from bridge.evm.finality import FinalityRule
-from bridge.evm.supervision import Wakeup
 from bridge.protocol.errors import CursorMovedError
 from bridge.protocol.guarantee import AssetClass, ttl_violation
 from bridge.protocol.message import Message, decode_envelope
@@ -96,7 +95,6 @@ class Observer:
         self._completeness = completeness
         self._asset_classes = asset_classes
         self._found = found
-        self.wakeup = Wakeup()  # set when a new block is known before the next poll
         self._look = asyncio.Event()  # set when the next poll begins
         self._head: Block | None = None
         self._head_seen: bytes | None = None

@@ -190,10 +190,8 @@ class Relayer:
         observer = self.observers[chain_id]
         await retry_until_success(f"identify {chain_id}", observer.identify, every=poll)
         async with asyncio.TaskGroup() as group:
-            look = run_forever(
-                f"observe {chain_id}", observer.step, every=lambda: observer.pause(poll), wakeup=observer.wakeup
-            )
-            group.create_task(look)
+            observing = run_forever(f"observe {chain_id}", observer.step, every=lambda: observer.pause(poll))
+            group.create_task(observing)
             if chain_id in self.deliveries:
                 deliveries, confirmation = self.deliveries[chain_id], self.confirmations[chain_id]
                 name = f"deliver to {chain_id}"

@@ -21,7 +21,6 @@ from bridge.atomic.follower import Actions
 from bridge.atomic.reader import ActionReader
 from bridge.client import Client
 from bridge.evm.chain import EvmChain
-from bridge.evm.new_heads import NewHeads
 from bridge.evm.sender import Sender, SenderPool
 from bridge.evm.signing import LocalSigner, Signer
 from bridge.evm.supervision import retry_until_success, run_forever
@@ -305,8 +304,6 @@ class RelayerService:
     async def _work(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.relayer.run())
-            for chain_id, url in self._settings.ws_urls(self.deployment).items():
-                group.create_task(NewHeads(url, self.relayer.observers[chain_id].wakeup.set).run())
             group.create_task(self.recovery.run())
             group.create_task(self.execution.run())
             group.create_task(self.dead_letter_service.run())
