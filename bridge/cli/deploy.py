@@ -9,16 +9,14 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from bridge.cli import options
 from bridge.cli.decider import print_batches, print_preview, safe_address, signer
 from bridge.cli.output import CliError, UsageError, progress, result
 from bridge.cli.workspace import Workspace
-from bridge.deploy.deploy import NO_REPLACEMENT, Replacement, deploy_by_safe, preview
 from bridge.deploy.deploy import deploy as deploy_network
-from bridge.deploy.plan import NetworkPlan, adapter_numbers
+from bridge.deploy.deploy import deploy_by_safe, preview
+from bridge.deploy.plan import NetworkPlan
 from bridge.evm.rpc_answers import RpcError
 from bridge.protocol.ports import TransientError
-from bridge.queries.replacements import replacement_values
 from bridge.service.connections import independent
 
 T = TypeVar("T")
@@ -32,21 +30,6 @@ def deploy(
             help="Network file with chains, RPC URLs, GMP contracts and owner. By default networks/NETWORK.json."
         ),
     ] = None,
-    replace_adapter: Annotated[
-        str | None,
-        typer.Option(
-            help="GMPs, separated by commas, whose adapters are replaced by the plan's. Prepares the senders first, then switches.",
-            metavar="GMP",
-            show_default=False,
-        ),
-    ] = None,
-    abandon_open: Annotated[
-        bool,
-        typer.Option(
-            "--abandon-open",
-            help="With --replace-adapter: switch although deliveries to the old adapter are under way. They will be refused.",
-        ),
-    ] = False,
     accept_single_verifier: Annotated[
         bool, typer.Option(help="Deploy although a GMP relies on a single verifier on some chain.")
     ] = False,
@@ -70,50 +53,25 @@ def deploy(
         raise UsageError(f"{path} describes network {described.network!r}, not {network!r}")
     _warn_of_one_host(described)
     target = workspace.deployments_file
-    replacement = NO_REPLACEMENT
-    if replace_adapter:
-        gmps = frozenset(options.gmps(replace_adapter))
-        replacement = Replacement(gmps, _to_former(workspace, path), abandon_open)
     if dry_run:
-        previewing = preview(
-            described,
-            target,
-            progress,
-            accept_single_verifier=accept_single_verifier,
-            replacement=replacement,
-            safe=safe,
-        )
+        previewing = preview(described, target, progress, accept_single_verifier=accept_single_verifier, safe=safe)
         print_preview(_run(previewing, path))
         return
     if safe is not None:
-        by_safe = deploy_by_safe(
-            described,
-            safe,
-            target,
-            progress,
-            accept_single_verifier=accept_single_verifier,
-            replacement=replacement,
-        )
+        by_safe = deploy_by_safe(described, safe, target, progress, accept_single_verifier=accept_single_verifier)
         batches = _run(by_safe, path)
         if isinstance(batches, list):
             print_batches(batches, then="run the same command again")
             return
         done = batches
     else:
-        running = deploy_network(
-            described,
-            signer(workspace),
-            target,
-            progress,
-            accept_single_verifier=accept_single_verifier,
-            replacement=replacement,
-        )
+        account = signer(workspace)
+        running = deploy_network(described, account, target, progress, accept_single_verifier=accept_single_verifier)
         done = _run(running, path)
     value = {
         "deployments": str(done.path),
         "changed": done.changed,
         "chains": {outcome.name: list(outcome.done) for outcome in done.outcomes},
-        "toSwitch": {chain: list(gmps) for chain, gmps in done.to_switch.items()},
     }
     lines = [f"{outcome.name}: {', '.join(outcome.done) or 'nothing to do'}" for outcome in done.outcomes]
     lines.append(f"{'written' if done.file_changed else 'unchanged'}: {done.path}")
@@ -140,15 +98,3 @@ def _run(work: Coroutine[Any, Any, T], plan: Path) -> T:
             str(error),
             next_step=f"correct that chain's rpcUrls in {plan}, or the variables it names, and run the same command again",
         ) from error
-
-
-def _to_former(workspace: Workspace, plan: Path) -> dict[tuple[str, str], int] | None:
-    """Counts the deliveries under way to adapters that the plan replaces, by chain and GMP.
-
-    None without a relayer's store.
-    """
-    if not workspace.deployments_file.exists():
-        return None
-    with workspace.relayer_store() as store:
-        found = replacement_values(workspace.deployment(), adapter_numbers(plan), store)
-        return None if store is None else {(one["chain"], one["gmp"]): one["toFormer"] for one in found}

@@ -13,14 +13,12 @@ from bridge.cli import options
 from bridge.cli.freshness import freshness
 from bridge.cli.output import CliError, details, result, rows_table, with_network
 from bridge.cli.workspace import Workspace
-from bridge.deploy.plan import adapter_numbers
 from bridge.evm.chain import EvmChain
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.ports import Block
 from bridge.protocol.times import readable
 from bridge.queries.gmp_pauses import GmpPause, gmp_pauses
 from bridge.queries.overview import chain_value, overview_value, pause_value, sync_value
-from bridge.queries.replacements import replacement_values
 from bridge.queries.streams import stream_value
 from bridge.service.connections import ask_chains
 
@@ -38,12 +36,6 @@ _OUTBOX: Final = {
     "state": "deliveries",
     "count": "count",
     "failing": "failed at least once",
-}
-_REPLACEMENTS: Final = {
-    "gmp": "adapter replaced",
-    "chain": "on",
-    "toFormer": "deliveries to the former one",
-    "toNew": "to the new one, which wait",
 }
 _PAUSES: Final = {"gmp": "GMP paused", "chain": "on", "until": "until (UTC)"}
 _HELD: Final = {"lane": "lane held", "state": "state", "reason": "reason", "by": "by"}
@@ -92,7 +84,6 @@ def status(
             ],
             "gmpPauses": [pause_value(one, deployment) for _, pauses in answers.values() for one in pauses],
             **overview_value(deployment, store, index, now),
-            "replacements": replacement_values(deployment, adapter_numbers(workspace.plan_file), store),
             "sync": sync_value(deployment, store) if store else None,
             "streams": stream_value(store.streams.status(), now) if store else None,
             "index": fresh and fresh.value(),
@@ -121,7 +112,6 @@ def _drawn(value: Mapping[str, Any]) -> list[RenderableType]:
     tables: list[tuple[Sequence[Mapping[str, Any]], Mapping[str, str]]] = [
         ([row | {"error": row["error"] or "up"} for row in value["chains"]], _CHAINS),
         (value["outbox"], _OUTBOX),
-        (value["replacements"], _REPLACEMENTS),
         ([row | {"until": readable(row["until"])} for row in value["gmpPauses"]], _PAUSES),
         (value["lanes"], _HELD),
         ([row for row in value["breakers"] if row["state"] != "CLOSED"], _BREAKERS),

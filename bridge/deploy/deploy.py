@@ -6,8 +6,7 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,13 +28,11 @@ from bridge.deploy.transactions import (
     ChainContracts,
     ChainWork,
     DeployError,
-    former_adapters,
     refuse_another_network,
 )
 from bridge.evm.chain import EvmChain
 from bridge.evm.signing import Signer
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
-from bridge.protocol.gmps import Gmp
 from bridge.protocol.ports import Call
 from bridge.records.spending import ether
 
@@ -43,25 +40,6 @@ Progress = Callable[[str], None]
 
 _START_BLOCKS: Final = "start-blocks.json"
 _ADAPTER_ADDED: Final = keccak(text="AdapterAdded(uint8,address)")
-
-
-@dataclass(frozen=True, slots=True)
-class Replacement:
-    """Adapters that the plan's adapters may replace.
-
-    Attributes:
-        gmps: GMPs whose adapters may be replaced.
-        to_former: Counts of deliveries in progress to former adapters, by names of chain and GMP; None without a
-            relayer's store.
-        abandons_open: Whether to switch despite such deliveries.
-    """
-
-    gmps: AbstractSet[Gmp] = frozenset()
-    to_former: Mapping[tuple[str, str], int] | None = None
-    abandons_open: bool = False
-
-
-NO_REPLACEMENT: Final = Replacement()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +58,6 @@ class Deployed:
     path: Path  # the deployments file
     outcomes: tuple[ChainOutcome, ...]
     file_changed: bool
-    to_switch: Mapping[str, tuple[str, ...]]
-    """GMPs by chain whose former adapters stay in use until the next run."""
 
     @property
     def changed(self) -> bool:
@@ -96,7 +72,6 @@ async def deploy(
     progress: Progress = lambda _: None,
     *,
     accept_single_verifier: bool = False,
-    replacement: Replacement = NO_REPLACEMENT,
 ) -> Deployed:
     """Brings all chains of a network to the planned state and writes the deployments file.
 
@@ -109,9 +84,6 @@ async def deploy(
         target: Path of the deployments file.
         progress: Callback for progress lines.
         accept_single_verifier: Whether a GMP may rely on a single verifier.
-        replacement: Adapters that may be replaced by the plan's. The first run makes senders address the new adapters;
-            the next
-            run switches to them.
 
     Raises:
         PlanError: the plan of a public network does not name roles or verifiers.
@@ -121,7 +93,7 @@ async def deploy(
     """
     require_security(plan, accept_single_verifier=accept_single_verifier)
 
-    async with _compare(plan, target, progress, replacement=replacement, account=signer.address) as compared:
+    async with _compare(plan, target, progress, account=signer.address) as compared:
         chains, works, previous = compared
         progress(f"deploying to {', '.join(chain.name for chain in plan.chains)}")
         # A failure on one chain does not interrupt the others.
@@ -155,7 +127,6 @@ async def preview(
     progress: Progress = lambda _: None,
     *,
     accept_single_verifier: bool = False,
-    replacement: Replacement = NO_REPLACEMENT,
     safe: str | None = None,
 ) -> list[ChainPreview]:
     """Returns what `deploy` would send and its cost.
@@ -164,7 +135,7 @@ async def preview(
     makes its checks.
     """
     require_security(plan, accept_single_verifier=accept_single_verifier)
-    async with _compare(plan, target, progress, replacement=replacement) as (chains, works, _):
+    async with _compare(plan, target, progress) as (chains, works, _):
         if safe is not None:
             await _require_owning_safe(plan, works, chains, safe)
         return [await preview_chain(work, chain) for work, chain in zip(works, chains, strict=True)]
@@ -177,7 +148,6 @@ async def deploy_by_safe(
     progress: Progress = lambda _: None,
     *,
     accept_single_verifier: bool = False,
-    replacement: Replacement = NO_REPLACEMENT,
 ) -> list[Batch] | Deployed:
     """Writes the missing transactions as batches for a Safe or, once its owners have executed them, the deployments file.
 
@@ -187,14 +157,13 @@ async def deploy_by_safe(
         target: Path of the deployments file; the batches are written to a folder beside it.
         progress: Callback for progress lines.
         accept_single_verifier: Whether a GMP may rely on a single verifier.
-        replacement: As for `deploy`; each of its two steps makes batches of its own.
 
     Raises:
         DeployError: as for `deploy`; or the Safe does not exist or is not the owner.
     """
     require_security(plan, accept_single_verifier=accept_single_verifier)
     folder = target.with_suffix(".safe")
-    async with _compare(plan, target, progress, replacement=replacement) as (chains, works, previous):
+    async with _compare(plan, target, progress) as (chains, works, previous):
         await _require_owning_safe(plan, works, chains, safe)
         if any(work.missing for work in works):
             return await _write_batches(works, chains, folder)
@@ -241,8 +210,7 @@ def _finished(
     outcomes = tuple(
         ChainOutcome(work.planned.name, tuple(transaction.name for transaction in work.missing)) for work in works
     )
-    to_switch = {work.planned.name: tuple(gmp.label for gmp in work.former) for work in works if work.former}
-    return Deployed(deployment, target, outcomes, changed, to_switch)
+    return Deployed(deployment, target, outcomes, changed)
 
 
 @asynccontextmanager
@@ -251,7 +219,6 @@ async def _compare(
     target: Path,
     progress: Progress,
     *,
-    replacement: Replacement,
     account: str | None = None,
 ) -> AsyncIterator[tuple[list[EvmChain], list[ChainWork], Deployment | None]]:
     """Connects to the chains and compares each with the plan.
@@ -262,7 +229,6 @@ async def _compare(
         plan: Network to compare.
         target: Path of the deployments file.
         progress: Callback for progress lines.
-        replacement: Adapters that may be replaced.
         account: Owner's account, which must be able to pay for the missing transactions. None skips both checks.
 
     Raises:
@@ -292,63 +258,15 @@ async def _compare(
             router = ChainContracts.of(plan, plan.chains[0]).router.address
             refuse_another_network(router, await _deployed(plan, chains, previous))
             _refuse_shared_routers(plan, router, target)
-            pairs = list(zip(plan.chains, chains, strict=True))
-            formers = {
-                planned.chain_id: await former_adapters(plan, planned, chain, replacement.gmps)
-                for planned, chain in pairs
-            }
-            works = [await ChainWork.find(plan, planned, chain, formers) for planned, chain in pairs]
+            works = [
+                await ChainWork.find(plan, planned, chain) for planned, chain in zip(plan.chains, chains, strict=True)
+            ]
         except ForgeError as error:
             raise DeployError(str(error)) from error
-        is_switch = not any(work.missing for work in works)
-        _report_replacements(works, replacement.gmps, progress, is_switch=is_switch)
-        if is_switch:
-            _require_none_open(works, replacement, progress)
-            works = [work.switching() for work in works]
         if account is not None:
             _require_owner(plan, works, account)
             await _require_funds(zip(works, chains, strict=True), account)
         yield chains, works, previous
-
-
-def _report_replacements(
-    works: Sequence[ChainWork], replacing: AbstractSet[Gmp], progress: Progress, *, is_switch: bool
-) -> None:
-    for gmp in sorted(replacing):
-        label, places = gmp.label, ", ".join(work.planned.name for work in works if gmp in work.former)
-        if not places:
-            progress(
-                f"{label}: nothing to replace, every router has the plan's adapter. To replace an adapter, write an unused"
-                f" number as `adapterNumber` under gmps.{label} of its chain in the network file"
-            )
-        elif is_switch:
-            progress(
-                f"{label}: switching to the new adapter on {places}. Messages still addressed to the former adapter are"
-                " rejected from now on"
-            )
-        else:
-            progress(
-                f"{label}: messages are now addressed to the new adapter on {places} and wait. Once `waybill status`"
-                " shows no delivery to the former adapter, run the same command again to switch"
-            )
-
-
-def _require_none_open(works: Sequence[ChainWork], replacement: Replacement, progress: Progress) -> None:
-    """Checks that no delivery to an adapter that is about to be replaced is in progress, or that abandoning it is accepted.
-
-    Raises:
-        DeployError: deliveries are in progress.
-    """
-    former = [(work.planned.name, gmp.label) for work in works for gmp in work.former]
-    if former and replacement.to_former is None:
-        progress("no relayer's store found: deliveries to the former adapters may be in progress")
-    counts = {adapter: (replacement.to_former or {}).get(adapter, 0) for adapter in former}
-    in_progress = [f"{count} over {gmp} on {chain}" for (chain, gmp), count in counts.items() if count]
-    if in_progress and not replacement.abandons_open:
-        raise DeployError(
-            f"deliveries to former adapters are in progress: {', '.join(in_progress)}. The new adapters would reject them. Wait"
-            " until `waybill status` shows none, or pass --abandon-open to switch anyway and retry the abandoned ones"
-        )
 
 
 async def _require_funds(works: Iterable[tuple[ChainWork, EvmChain]], payer: str) -> None:
@@ -523,10 +441,6 @@ async def _describe(
 ) -> ChainDeployment:
     planned, contracts = work.planned, work.contracts
     adapters = {gmp.label: adapter.address for gmp, adapter in contracts.adapters.items()}
-    known = [chain.gmps for chain in previous.chains if chain.chain_id == planned.chain_id] if previous else []
-    # Until the switch, a former adapter stays in use, with the GMP contracts that it was created for.
-    former = {gmp.label: address for gmp, address in work.former.items()}
-    sections = {label: gmps[label] for gmps in known for label in former if label in gmps}
     return ChainDeployment(
         chain_id=planned.chain_id,
         name=planned.name,
@@ -536,8 +450,8 @@ async def _describe(
         finality=planned.finality,
         agreement=planned.agreement,
         router=contracts.router.address,
-        adapters=adapters | former,
-        gmps=planned.gmps | sections,
+        adapters=adapters,
+        gmps=planned.gmps,
         verification=described(planned) or None,
         parameters=contracts.parameters.address,
         multicall=contracts.multicall.address,

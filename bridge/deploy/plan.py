@@ -200,24 +200,3 @@ class NetworkPlan(FileSection):
         urls = [tuple(chain["rpcUrls"]) for chain in document["chains"]]
         chains = (chain.model_copy(update={"rpc_urls": raw}) for chain, raw in zip(plan.chains, urls, strict=True))
         return plan.model_copy(update={"chains": tuple(chains)})
-
-
-def adapter_numbers(path: Path) -> dict[tuple[str, Gmp], int]:
-    """Returns the adapter numbers in a network file by chain name and GMP; none if the file is missing.
-
-    Placeholders may be unset.
-
-    Raises:
-        PlanError: the file is invalid.
-    """
-    try:
-        chains = json.loads(path.read_text()).get("chains", ())
-        return {
-            (str(chain["name"]), Gmp.parse(gmp)): int(section.get("adapterNumber", 1))
-            for chain in chains
-            for gmp, section in chain["gmps"].items()
-        }
-    except FileNotFoundError:
-        return {}
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise PlanError(f"{path} is not a valid network file: {error!r}") from error

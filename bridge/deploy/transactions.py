@@ -7,10 +7,8 @@ Existing state is kept, so a run after an interruption makes only the remaining 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from eth_abi.abi import encode
@@ -162,32 +160,6 @@ def _adapter(planned: PlannedChain, gmp: Gmp, router: str) -> OwnAdapter:
     )
 
 
-Formers = Mapping[int, Mapping[Gmp, str]]
-"""Adapters in use that the plan's adapters are to replace, by chain id and GMP."""
-
-_NO_FORMERS: Final[Formers] = MappingProxyType({})
-
-
-async def former_adapters(
-    plan: NetworkPlan, planned: PlannedChain, chain: EvmChain, replacing: AbstractSet[Gmp]
-) -> dict[Gmp, str]:
-    """Returns a chain's registered adapters that differ from the plan's, among the given GMPs.
-
-    Raises:
-        UnansweredError: no endpoint answered.
-    """
-    contracts = ChainContracts.of(plan, planned)
-    router = contracts.router.address
-    if not replacing or not await chain.code(router):
-        return {}
-    registered = {gmp: str(await read_view(chain, ROUTER, router, "adapterOf", int(gmp))) for gmp in sorted(replacing)}
-    return {
-        gmp: to_checksum_address(address)
-        for gmp, address in registered.items()
-        if gmp in contracts.adapters and address not in (_NOBODY, contracts.adapters[gmp].address.lower())
-    }
-
-
 @dataclass(frozen=True, slots=True)
 class ChainWork:
     """A chain's contracts, and the transactions that bring it to the planned state.
@@ -196,54 +168,28 @@ class ChainWork:
         planned: The chain in the plan.
         contracts: The planned contracts.
         owner: Account that must send the transactions: the router's owner, or the plan's while there is no router.
-        missing: Transactions that can be sent now.
-        former: Adapters that stay in use until `switches`.
-        switches: Transactions that switch to the plan's adapters once the senders on every chain address them.
+        missing: The transactions.
     """
 
     planned: PlannedChain
     contracts: ChainContracts
     owner: str
     missing: tuple[Transaction, ...]
-    former: Mapping[Gmp, str]
-    switches: tuple[Transaction, ...]
 
     @classmethod
-    async def find(
-        cls, plan: NetworkPlan, planned: PlannedChain, chain: EvmChain, formers: Formers = _NO_FORMERS
-    ) -> ChainWork:
-        """Compares a chain with the plan; `formers` are the former adapters of all chains.
+    async def find(cls, plan: NetworkPlan, planned: PlannedChain, chain: EvmChain) -> ChainWork:
+        """Compares a chain with the plan.
 
         Raises:
             DeployError: the owner made a choice that contradicts the plan, and must decide which one is meant.
             UnansweredError: no endpoint answered.
         """
         contracts = ChainContracts.of(plan, planned)
-        router, former = contracts.router.address, formers.get(planned.chain_id, {})
-        owner = plan.owner
+        router, owner = contracts.router.address, plan.owner
         if await chain.code(router):
             owner = to_checksum_address(await read_view(chain, ROUTER, router, "owner"))
-        here = _Here(plan, planned, chain, contracts, owner, formers)
-        switches = [
-            Transaction(
-                f"{gmp.label} adapter replaced",
-                router,
-                ROUTER.encode("replaceAdapter", int(gmp), contracts.adapters[gmp].address),
-            )
-            for gmp in former
-        ]
-        return cls(
-            planned,
-            contracts,
-            owner,
-            tuple([transaction async for transaction in here.missing()]),
-            former,
-            tuple(switches),
-        )
-
-    def switching(self) -> ChainWork:
-        """Returns the work of switching adapters, for when nothing else is missing on any chain."""
-        return replace(self, missing=self.switches, former={}, switches=())
+        here = _Here(plan, planned, chain, contracts, owner)
+        return cls(planned, contracts, owner, tuple([transaction async for transaction in here.missing()]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,17 +199,11 @@ class _Here:
     chain: EvmChain
     contracts: ChainContracts
     owner: str
-    formers: Formers
     _existing: set[str] = field(default_factory=set)
-
-    @property
-    def _former(self) -> Mapping[Gmp, str]:
-        return self.formers.get(self.planned.chain_id, {})
 
     async def missing(self) -> AsyncIterator[Transaction]:
         contracts = self.contracts
         creations = {own.name: own.creation for own in contracts}
-        self._existing.update(self._former.values())
         for own in contracts:
             # Anyone may have created the contract already. It has the same code, so its state counts.
             if await self.chain.code(own.address):
@@ -290,18 +230,17 @@ class _Here:
         if created not in (None, bytes(32), keccak(adapter.creation_code)):
             raise DeployError(
                 f"chain {self.planned.name!r}: the router created a different adapter for {gmp.label} under number"
-                f" {adapter.number}, with other code or for other contracts of the GMP; write an unused number as"
-                f" `adapterNumber` in the network file, and deploy with --replace-adapter {gmp.label}"
+                f" {adapter.number}, with other code or for other contracts of the GMP; replace it by an adapter with an"
+                " unused number, and write that number as `adapterNumber` in the network file"
             )
-        if gmp in self._former:
-            return True  # the former adapter is registered until the switch
         if registered in (None, _NOBODY, adapter.address.lower()):
             return bool(registered == adapter.address.lower())
         # Replacing keeps receipts and revoking voids them, so the owner must choose.
         raise DeployError(
             f"chain {self.planned.name!r}: the router has another adapter for {gmp.label},"
-            f" {to_checksum_address(registered)}, instead of {adapter.address}; deploy with --replace-adapter"
-            f" {gmp.label} to replace it, which keeps its receipts, or revoke it, which voids them, and deploy again"
+            f" {to_checksum_address(registered)}, instead of {adapter.address}; write the number of that adapter as"
+            " `adapterNumber` in the network file, replace it by the router's `replaceAdapter`, which keeps its receipts,"
+            " or revoke it, which voids them, and deploy again"
         )
 
     async def _parameters_set(self) -> AsyncIterator[Transaction]:
@@ -330,44 +269,23 @@ class _Here:
                 yield transaction
 
     async def _adapters_connected(self, there: PlannedChain, peer: bytes) -> AsyncIterator[Transaction]:
-        remotes, formers = ChainContracts.of(self.plan, there).adapters, self.formers.get(there.chain_id, {})
+        remotes = ChainContracts.of(self.plan, there).adapters
         for gmp, adapter in self.contracts.adapters.items():
             if gmp not in remotes:
                 continue
-            # An adapter sends to the one connected last. Adapters connected before stay trusted, so that their messages
-            # arrive.
-            wanted = {remotes[gmp].address: ""}
-            if gmp in formers:
-                wanted = {formers[gmp]: "former of "} | wanted
-            async for transaction in self._connected_with(gmp, adapter.address, there, peer, wanted):
-                yield transaction
-            if gmp in self._former:
-                async for transaction in self._connected_with(gmp, self._former[gmp], there, peer, wanted):
-                    yield transaction
-
-    async def _connected_with(
-        self, gmp: Gmp, adapter: str, there: PlannedChain, peer: bytes, wanted: Mapping[str, str]
-    ) -> AsyncIterator[Transaction]:
-        """Connects one adapter to those on another chain, in order.
-
-        `wanted` maps their addresses to a prefix for the transaction's name.
-        """
-        is_former = adapter == self._former.get(gmp)
-        section = adapter_class(gmp).CONTRACTS.read(there.gmps[gmp.label])
-        getter, kind = section.NUMBER_OF
-        known = await self._read(adapter, ADAPTER, "remoteAdapterOf", there.chain_id, peer)
-        number = await self._read(adapter, contract(f"{getter}(uint64) returns ({kind})"), getter, there.chain_id)
-        numbered = number if is_former and number else section.number  # an adapter never changes a chain's number
-        addresses = list(wanted)
-        place = next((index for index, address in enumerate(addresses) if known == to_bytes32(address)), -1)
-        if place == len(addresses) - 1 and number == numbered:
-            return
-        types = ["uint64", "bytes32", "bytes32", kind]
-        selector = function_signature_to_4byte_selector(f"connect({','.join(types)})")
-        for remote in addresses[place + 1 :] or addresses[-1:]:
-            call = selector + encode(types, [there.chain_id, peer, to_bytes32(remote), numbered])
-            name = f"{'former ' if is_former else ''}{gmp.label} to {wanted[remote]}{there.name}"
-            yield Transaction(name, adapter, call)
+            section = adapter_class(gmp).CONTRACTS.read(there.gmps[gmp.label])
+            getter, kind = section.NUMBER_OF
+            number_view = contract(f"{getter}(uint64) returns ({kind})")
+            wanted = to_bytes32(remotes[gmp].address)
+            known = await self._read(adapter.address, ADAPTER, "remoteAdapterOf", there.chain_id, peer)
+            number = await self._read(adapter.address, number_view, getter, there.chain_id)
+            # An adapter sends to the one connected last. Adapters connected before stay trusted, so that their
+            # messages arrive.
+            if known != wanted or number != section.number:
+                types = ["uint64", "bytes32", "bytes32", kind]
+                selector = function_signature_to_4byte_selector(f"connect({','.join(types)})")
+                call = selector + encode(types, [there.chain_id, peer, wanted, section.number])
+                yield Transaction(f"{gmp.label} to {there.name}", adapter.address, call)
 
     async def _verified(self) -> AsyncIterator[Transaction]:
         for gmp, adapter in self.contracts.adapters.items():

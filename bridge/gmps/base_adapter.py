@@ -170,11 +170,6 @@ class BaseAdapter(DeploymentReader, ABC):
         # with more gas.
         return min(needed + limit * 109 // 100, MOST_GAS)
 
-    @staticmethod
-    def addressee(dispatch: Dispatch) -> str | None:  # noqa: ARG004  # a VAA names no destination
-        """Returns the destination adapter that a dispatch names, or None if the GMP's messages name none."""
-        return None
-
     async def attest(self, dispatch: Dispatch) -> bytes:
         """See `Adapter.attest`."""
         return await self._attester.attest(dispatch)

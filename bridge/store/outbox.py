@@ -340,11 +340,6 @@ class Outbox:
             _ENTRIES.where(outbox.c.message_id == message_id).order_by(outbox.c.attempt_number, outbox.c.gmp)
         )
 
-    def under_way(self, destination_chain: int, gmp: Gmp) -> list[OutboxEntry]:
-        """Returns the deliveries to a chain over a GMP that are neither delivered nor dead."""
-        there = (outbox.c.destination_chain == destination_chain) & (outbox.c.gmp == int(gmp))
-        return self._read(_ENTRIES.where(there & outbox.c.state.in_([OutboxState.PENDING, OutboxState.CLAIMED])))
-
     def listed(self, *, state: OutboxState | None = None, limit: int = 100) -> list[OutboxEntry]:
         """Returns entries in a state, or all, newest first."""
         query = _ENTRIES if state is None else _ENTRIES.where(outbox.c.state == state)

@@ -1,4 +1,4 @@
-"""Who decides about a network changes, and so do its adapters and a relayer's key, while messages are under way."""
+"""Roles, owners and a relayer's key change while messages are in flight."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ import pytest
 from eth_account import Account
 
 from bridge.deploy.plan import NetworkPlan
-from bridge.deploy.transactions import ChainContracts
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DAPP_KEY, DEPLOYER_KEY, account, signer
 from bridge.evm.chain import EvmChain
 from bridge.protocol.contracts import ROUTER, contract
-from bridge.protocol.deployment import ChainDeployment, Deployment
+from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.ports import read_view
 from tests.anvil.command import environment_of, new_home
@@ -33,7 +32,7 @@ from tests.anvil.test_safe import execute, put_multi_send
 from tests.anvil.traffic import DAPP, RELAYER
 from tests.builders import ALPHA
 from tests.unit.cli.command import Command, Ended
-from tests.waiting import PATIENCE, eventually_answered
+from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(8 * PATIENCE)]
 OWNER = account(DEPLOYER_KEY)
@@ -73,17 +72,6 @@ def write_plan(home: Path, planned: NetworkPlan) -> None:
     (home / "networks" / "devnet.json").write_text(planned.to_json())
 
 
-def with_number(planned: NetworkPlan, number: int, *gmps: Gmp) -> NetworkPlan:
-    """The plan with another number for those GMPs' adapters, on every chain."""
-    chains = tuple(
-        chain.model_copy(
-            update={"gmps": chain.gmps | {gmp.label: chain.gmps[gmp.label] | {"adapterNumber": number} for gmp in gmps}}
-        )
-        for chain in planned.chains
-    )
-    return planned.model_copy(update={"chains": chains})
-
-
 async def done(waybill: Waybill, *words: str) -> Any:
     ended = await waybill(*words, "--json")
     assert ended.code == 0, ended.err
@@ -99,80 +87,6 @@ def value_of(ended: Ended) -> Any:
 
 async def of_router(chains: dict[int, EvmChain], deployed: ChainDeployment, function: str, *arguments: object) -> str:
     return str(await read_view(chains[deployed.chain_id], ROUTER, deployed.router, function, *arguments))
-
-
-async def shows(waybill: Waybill, counts: list[tuple[int, int]]) -> None:
-    """Waits until `waybill status` counts these deliveries to Axelar's former adapters and to the new ones."""
-
-    async def of_axelar() -> list[tuple[int, int]]:
-        shown = value_of(await waybill("status", "--json"))["replacements"]
-        assert [(row["chain"], row["gmp"]) for row in shown] == [
-            (chain, gmp) for chain in ("alpha", "beta") for gmp in ("axelar", "wormhole")
-        ]
-        return [(row["toFormer"], row["toNew"]) for row in shown if row["gmp"] == "axelar"]
-
-    async def equal() -> bool:
-        return await of_axelar() == counts
-
-    await eventually_answered(equal, f"{counts} deliveries")
-
-
-async def test_adapters_are_replaced_while_a_relayer_works(
-    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, waybill: Waybill
-) -> None:
-    replaced = (Gmp.AXELAR, Gmp.WORMHOLE)
-    words = ("deploy", "--network", "devnet", "--replace-adapter", "axelar,wormhole")
-    traffic, file = Traffic(devnet, chains), tmp_path / "deployments" / "devnet.json"
-    unchanged = await waybill(*words, "--json")
-    assert "axelar: nothing to replace, every router has the plan's adapter" in unchanged.err
-    assert value_of(unchanged)["toSwitch"] == {}
-    planned = with_number(own_plan(devnet), 2, *replaced)
-    write_plan(tmp_path, planned)
-    (tmp_path / "waybill.toml").write_text(f'store = "sqlite:///{tmp_path}/bridge.db"\n')  # that of the relayer below
-    refused = await waybill("deploy", "--network", "devnet")
-    assert refused.code == 1
-    assert "deploy with --replace-adapter axelar" in refused.err
-
-    async def both_ways() -> None:
-        for source, destination in (("alpha", "beta"), ("beta", "alpha")):
-            await traffic.send(*replaced, source=source, destination=destination, quorum=2)
-
-    async with blocks(devnet), relaying(devnet, tmp_path, paused_gmps=frozenset({Gmp.AXELAR}), **PATIENT):
-        await both_ways()
-        prepared = await done(waybill, *words)
-        assert prepared["toSwitch"] == {"alpha": ["axelar", "wormhole"], "beta": ["axelar", "wormhole"]}
-        await shows(waybill, [(1, 0), (1, 0)])
-        early = await waybill(*words)
-        assert early.code == 1
-        assert "in progress: 1 over axelar on alpha, 1 over axelar on beta" in early.err
-        accepted = await waybill(*words, "--abandon-open", "--dry-run")
-        assert "axelar adapter replaced" in accepted.out, accepted.err
-    async with blocks(devnet), relaying(devnet, tmp_path, **PATIENT):
-        await traffic.all_received()  # the former adapters still take what is addressed to them
-        deployment = Deployment.from_json(file.read_text(), "file")
-        for before, now in zip(devnet.deployment.chains, deployment.chains, strict=True):
-            assert now.adapters == before.adapters, "the file names who speaks for a GMP now"
-        await both_ways()  # addressed to the new adapters: what Axelar carries waits for the switch
-        await shows(waybill, [(0, 1), (0, 1)])
-        ended = await waybill(*words, "--json")
-        assert "axelar: switching to the new adapter on alpha, beta" in ended.err
-        switched = value_of(ended)
-        assert switched["chains"] == {
-            chain: ["axelar adapter replaced", "wormhole adapter replaced"] for chain in ("alpha", "beta")
-        }
-        await both_ways()
-        await traffic.all_executed()
-        await traffic.all_received()
-    deployment = Deployment.from_json(file.read_text(), "file")
-    for chain, deployed in zip(planned.chains, deployment.chains, strict=True):
-        for gmp in replaced:
-            new = ChainContracts.of(planned, chain).adapters[gmp].address
-            assert deployed.adapter(gmp) == new
-            assert await of_router(chains, deployed, "adapterOf", int(gmp)) == new.lower()
-    again = await waybill(*words, "--json")
-    assert (value_of(again)["changed"], "wormhole: nothing to replace" in again.err) == (False, True)
-    assert value_of(await waybill("status", "--json"))["replacements"] == []
-    assert (await done(waybill, "deploy", "--network", "devnet"))["changed"] is False
 
 
 async def test_roles_are_shown_and_named_by_the_owner_alone(
@@ -280,7 +194,7 @@ async def test_new_owner_takes_over_in_two_steps(
     assert deployed["chains"] == {"alpha": ["floor to beta"], "beta": ["floor to alpha"]}
 
 
-async def test_safe_takes_over_and_replaces_an_adapter(
+async def test_safe_takes_over_and_deploys(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, waybill: Waybill
 ) -> None:
     for one in devnet.chains:
@@ -299,15 +213,11 @@ async def test_safe_takes_over_and_replaces_an_adapter(
     assert accepted == [["router accepted", "parameters accepted"]] * 2
     assert [await of_router(chains, one, "owner") for one in devnet.deployment.chains] == [safe.lower()] * 2
 
-    write_plan(tmp_path, with_number(own_plan(devnet), 2, Gmp.AXELAR))
-    words = ("deploy", "--network", "devnet", "--replace-adapter", "axelar", "--safe", safe)
-    first = await execute_all(await done(waybill, *words))
-    assert not any("replaced" in name for batch in first for name in batch), "senders address the new ones first"
-    second = await execute_all(await done(waybill, *words))
-    assert second == [["axelar adapter replaced"]] * 2
-    ended = await done(waybill, *words)
-    assert ended["chains"] == {"alpha": [], "beta": []}
-    assert ended["changed"] is True, "the deployments file names the new adapters"
+    write_plan(tmp_path, own_plan(devnet).model_copy(update={"floor": 2}))
+    words = ("deploy", "--network", "devnet", "--safe", safe)
+    raised = await execute_all(await done(waybill, *words))
+    assert raised == [["floor to beta"], ["floor to alpha"]]
+    assert (await done(waybill, *words))["chains"] == {"alpha": [], "beta": []}
 
 
 async def test_a_relayers_key_is_exchanged_while_it_delivers(

@@ -94,11 +94,6 @@ class AxelarAdapter(BaseAdapter):
             destination_address=to_checksum_address(destination_address),
         )
 
-    @staticmethod
-    def addressee(dispatch: Dispatch) -> str:
-        """See `BaseAdapter.addressee`."""
-        return str(dispatch.evidence["destination_address"])
-
     async def _next_transaction(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         destination = self._deployment.chain(dispatch.destination_chain)
         gateway = AxelarContracts.of(destination).gateway

@@ -113,11 +113,6 @@ class CcipAdapter(BaseAdapter):
         receiver = from_bytes32(receiver)
         return self._dispatch(source, log, envelope, f"0x{message_id.hex()}", destination, receiver=receiver)
 
-    @staticmethod
-    def addressee(dispatch: Dispatch) -> str:
-        """See `BaseAdapter.addressee`."""
-        return str(dispatch.evidence["receiver"]) if is_v1(dispatch) else CcipMessage.of_dispatch(dispatch).receiver
-
     async def _next_transaction(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         """Returns the next execution of a message.
 

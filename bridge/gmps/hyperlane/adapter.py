@@ -125,11 +125,6 @@ class HyperlaneAdapter(BaseAdapter):
                 return None
             raise
 
-    @staticmethod
-    def addressee(dispatch: Dispatch) -> str:
-        """See `BaseAdapter.addressee`."""
-        return recipient_of(dispatch)
-
     async def _next_transaction(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         mailbox = HyperlaneContracts.of(self._deployment.chain(dispatch.destination_chain)).mailbox
         data = MAILBOX.encode("process", attestation, hyperlane_message(dispatch))

@@ -156,11 +156,6 @@ class LayerZeroAdapter(BaseAdapter):
         identity, prefix = f"0x{packet.guid.hex()}", packet.prefix.hex()
         return self._dispatch(source, log, packet.message, identity, packet.destination_eid, prefix=prefix)
 
-    @staticmethod
-    def addressee(dispatch: Dispatch) -> str:
-        """See `BaseAdapter.addressee`."""
-        return Packet.of_dispatch(dispatch).receiver
-
     async def _next_transaction(self, dispatch: Dispatch, attestation: bytes) -> Call | None:  # noqa: ARG002  # the verification is on chain
         destination = self._deployment.chain(dispatch.destination_chain)
         endpoint = LayerZeroContracts.of(destination).endpoint
