@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from eth_abi.abi import decode
 from eth_utils.address import to_checksum_address
 
-from bridge.atomic.reader import NOTHING_ELSE, SHOWN_PATIENCE, ActionReader, Answers, OnSubject, due_steps
+from bridge.atomic.reader import due_steps
 from bridge.atomic.records import Action, ActionState, Branch, BranchState, Decision, Level, Phase, PhaseMessage
-from bridge.protocol.deployment import PARTICIPANT_EXAMPLE, Deployment
-from bridge.protocol.events import UNDECODABLE
+from bridge.protocol.deployment import Deployment
 from bridge.protocol.status import Status
 from bridge.protocol.times import iso
 from bridge.queries.lanes import chain_name
@@ -30,35 +27,6 @@ _MEANINGS: Final = {
     ActionState.DIVERGED: "COMMIT is decided, and a participant did not confirm it in time or can't apply it.",
     ActionState.ROLLBACK_INCOMPLETE: "ABORT is decided, and a participant did not confirm its release or has applied it.",
 }
-
-
-_ASSET_ACTS: Final = ("freeze", "unfreeze", "take {units} units from {account}", "give {units} units to {account}")
-"""`AtomicAssets.Act` in words."""
-
-_MADE: Final = frozenset({BranchState.APPLIED, BranchState.RECONCILED})
-"""States of a participant in which the change of an action is made there."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundAction:
-    """An action with its participants' answers, and the other actions on its subject."""
-
-    action: Action
-    on_subject: OnSubject = NOTHING_ELSE
-
-
-async def find_action(reader: ActionReader, action_id: bytes) -> FoundAction | None:
-    """Returns an action with the others on its subject, or None if no configured coordinator has it."""
-    action = await reader.find(action_id, SHOWN_PATIENCE)
-    return FoundAction(action=action, on_subject=await reader.on_subject(action)) if action else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActionList:
-    """The newest actions, for JSON."""
-
-    values: Sequence[dict[str, Any]]
-    silent: Sequence[str] = ()  # chains that gave no answer: the actions of their coordinators are missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,42 +94,6 @@ def reconciliation(action: Action, branch: Branch) -> ActionAct:
     return ActionAct(kind="reconcile", why=why, command=f'{command} --evidence "…"')
 
 
-def change_text(chain: int, participant: str, change: bytes, deployment: Deployment) -> str:
-    """Describes a participant's change.
-
-    Only the network's example is decoded; other participants have encodings of their own.
-    """
-    if participant.lower() == _example(chain, deployment):
-        try:
-            act, account, units = decode(["uint8", "address", "uint128"], change)
-        except UNDECODABLE:
-            return f"0x{change.hex()}, which the example participant can't read"
-        if act < len(_ASSET_ACTS):
-            return _ASSET_ACTS[act].format(units=units, account=to_checksum_address(account))
-    if len(change) % 32 == 4:
-        return f"call 0x{change[:4].hex()}" + (f" with 0x{change[4:].hex()}" if change[4:] else "")
-    return f"0x{change.hex()}" if change else "nothing"
-
-
-def _example(chain: int, deployment: Deployment) -> str | None:
-    deployed = next((one for one in deployment.chains if one.chain_id == chain), None)
-    found = deployed.examples.get(PARTICIPANT_EXAMPLE) if deployed else None
-    return found.lower() if found else None
-
-
-def in_force(found: FoundAction) -> list[tuple[Branch, Action]]:
-    """Returns the action that last changed the subject, for each participant of these actions.
-
-    A coordinator has at most one unfinished action per subject, so the highest number is the latest.
-    """
-    last: dict[tuple[int, str], tuple[Branch, Action]] = {}
-    for action in sorted((found.action, *found.on_subject.actions), key=lambda one: one.number):
-        for branch in action.branches:
-            if action.decision is Decision.COMMIT and branch.state in _MADE:
-                last[branch.chain, branch.participant.lower()] = (branch, action)
-    return list(last.values())
-
-
 def _not_there(status: Status | None) -> str:
     return "has not arrived" if status is not None else "is not known to have arrived, for its chain does not answer"
 
@@ -203,7 +135,7 @@ def summary_value(action: Action, deployment: Deployment) -> dict[str, Any]:
                 "branch": branch.number,
                 "chain": chain_name(deployment, branch.chain),
                 "state": branch.state.name,
-                "change": change_text(branch.chain, branch.participant, branch.change, deployment),
+                "change": f"0x{branch.change.hex()}",
             }
             for branch in action.branches
         ],
@@ -212,28 +144,14 @@ def summary_value(action: Action, deployment: Deployment) -> dict[str, Any]:
     }
 
 
-def action_list(read: Answers, deployment: Deployment) -> ActionList:
-    """Returns the coordinators' newest actions, and the chains that did not answer."""
-    return ActionList(
-        values=[summary_value(action, deployment) for action in read.actions], silent=silent_chains(read, deployment)
-    )
-
-
-def silent_chains(read: Answers, deployment: Deployment) -> tuple[str, ...]:
-    """Returns the names of the coordinators' chains that did not answer."""
-    return tuple(sorted({chain_name(deployment, coordinator.chain) for coordinator in read.problems}))
-
-
-def action_value(found: FoundAction, deployment: Deployment) -> dict[str, Any]:
-    """Returns an action with its participants and the actions in force on its subject, for JSON."""
-    action = found.action
+def action_value(action: Action, deployment: Deployment) -> dict[str, Any]:
+    """Returns an action with its participants, for JSON."""
     return {
         **summary_value(action, deployment),
         "meaning": meaning(action),
         "initiator": to_checksum_address(action.initiator),
         "phase": None if action.state.is_over else action.phase.name,
         "phaseEndsAt": iso(action.phase_ends_at or None),
-        "votesEndAt": iso(action.votes_end_at) if action.level is Level.ALL_OR_NOTHING else None,
         "isTimedOut": action.is_timed_out,
         "window": {
             "prepareTtl": action.window.prepare_ttl,
@@ -246,25 +164,9 @@ def action_value(found: FoundAction, deployment: Deployment) -> dict[str, Any]:
             {**_branch_value(branch, deployment), "obstacle": action.obstacle(branch) or None}
             for branch in action.branches
         ],
-        "inForce": _in_force_values(found, deployment),
-        "onSubject": [summary_value(other, deployment) for other in found.on_subject.actions],
-        "onSubjectSince": found.on_subject.since,
         "findings": findings(action),
         "next": [{"act": act.kind, "why": act.why, "command": act.command} for act in action_acts(action)],
     }
-
-
-def _in_force_values(found: FoundAction, deployment: Deployment) -> list[dict[str, Any]]:
-    return [
-        {
-            "chain": chain_name(deployment, branch.chain),
-            "change": change_text(branch.chain, branch.participant, branch.change, deployment),
-            "actionId": action.name,
-            "state": action.state.name,
-            "decidedAt": iso(action.decided_at),
-        }
-        for branch, action in in_force(found)
-    ]
 
 
 def _branch_value(branch: Branch, deployment: Deployment) -> dict[str, Any]:
@@ -273,7 +175,7 @@ def _branch_value(branch: Branch, deployment: Deployment) -> dict[str, Any]:
         "branch": branch.number,
         "chain": chain_name(deployment, branch.chain),
         "participant": to_checksum_address(branch.participant),
-        "change": change_text(branch.chain, branch.participant, branch.change, deployment),
+        "change": f"0x{branch.change.hex()}",
         "state": branch.state.name,
         "retries": branch.retries,
         "sentAt": iso(branch.sent_at or None),

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from eth_abi.abi import decode, encode
-from eth_utils import decode_hex, keccak
+from eth_utils import decode_hex
 
 from bridge.atomic.records import (
     Action,
-    ActionMessage,
     ActionState,
     Branch,
     BranchState,
@@ -26,32 +24,21 @@ from bridge.atomic.records import (
     Window,
 )
 from bridge.evm.routers import RouterReader
-from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.contracts import Contract, explain_revert
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.events import UNDECODABLE, load_abi
-from bridge.protocol.message import Message
+from bridge.protocol.events import load_abi
 from bridge.protocol.ports import Call, CallRevertedError, Chain, TransientError, read_view
 from bridge.protocol.status import Status
 
 COORDINATOR: Final = Contract(load_abi("AtomicCoordinator"))
 PARTICIPANT: Final = Contract(load_abi("AtomicParticipant"))
 
-_INSTRUCTION: Final = "(uint8,uint8,uint64,uint8,bytes32,(uint32,uint32,uint32,uint32,uint32),bytes)"
-"""`Instruction` of contracts/types/Atomic.sol, the payload that a coordinator sends."""
-
-_REPLY: Final = "(uint8,bytes32,uint8,uint8,bytes32)"
-"""`Reply`, the payload that a participant sends."""
-
-_NEWEST: Final = 50
-"""Number of a coordinator's newest actions to search for those on one subject."""
-
 _NO_MESSAGE: Final = bytes(32)
 ACTING_PATIENCE: Final = 5.0
 """Timeout of a participant's chain in seconds, so that an action is followed while one of its chains is down."""
 
 SHOWN_PATIENCE: Final = 2.0
-"""The same timeout for interactive use, on a page or in a terminal."""
+"""The same timeout for interactive use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +55,6 @@ class Answers:
 
     actions: Sequence[Action]
     problems: Mapping[Coordinator, TransientError]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OnSubject:
-    """The other actions on an action's subject, newest first, without their participants' records."""
-
-    actions: tuple[Action, ...] = ()
-    since: int = 1
-    """Number of the oldest action that was searched. An older one is included only if it is unfinished."""
-
-
-NOTHING_ELSE: Final = OnSubject()
-"""The result for a coordinator's only action."""
 
 
 def dispatch_call(action: Action, branch: Branch) -> Call:
@@ -148,45 +122,6 @@ def due_steps(action: Action) -> list[Step]:
             text = f"have participant {branch.number} answer {participation.state.name}"
             steps.append(Step(name=name, chain=branch.chain, call=call, text=text))
     return steps
-
-
-def action_message(message: Message, coordinators: Collection[Coordinator]) -> ActionMessage | None:
-    """Decodes a message of an action of the given coordinators, or returns None for any other message.
-
-    Whether a reply's sender is the participant is checked by the coordinator, not here.
-    """
-    try:
-        if Coordinator(message.source_chain, from_bytes32(message.sender)) in coordinators:
-            return _instruction(message)
-        if Coordinator(message.destination_chain, from_bytes32(message.recipient)) in coordinators:
-            return _reply(message.payload)
-    except (AddressError, *UNDECODABLE, ValueError):
-        return None
-    return None
-
-
-def _instruction(message: Message) -> ActionMessage:
-    (instruction,) = decode([_INSTRUCTION], message.payload)
-    phase, level, number, branch, subject, window, change = instruction
-    identity = (message.source_chain, from_bytes32(message.sender), number)
-    return ActionMessage(
-        action_id=keccak(encode(["uint64", "address", "uint64"], identity)),  # `AtomicActions.actionIdOf`
-        phase=Phase(phase),
-        branch=branch,
-        level=Level(level),
-        subject=bytes(subject),
-        window=_window(window),
-        change=bytes(change),
-    )
-
-
-def _reply(payload: bytes) -> ActionMessage:
-    (reply,) = decode([_REPLY], payload)
-    phase, action_id, branch, state, word = reply
-    reason = _text(bytes(word)) if any(word) else ""
-    return ActionMessage(
-        action_id=bytes(action_id), phase=Phase(phase), branch=branch, state=BranchState(state), reason=reason
-    )
 
 
 def _window(values: Sequence[int]) -> Window:
@@ -277,26 +212,6 @@ class ActionReader:
         if failure is not None:
             raise failure
         return None
-
-    async def on_subject(self, action: Action) -> OnSubject:
-        """Returns the coordinator's other actions on the same subject: among the newest ones, and the unfinished one that occupies it."""
-        coordinator = Coordinator(action.chain, action.coordinator)
-        count, current = await asyncio.gather(
-            self.count(coordinator), self._ask(coordinator, "actionOn", action.subject)
-        )
-        since = max(1, count - _NEWEST + 1)
-        numbers = [number for number in range(count, since - 1, -1) if number != action.number]
-        ids = await asyncio.gather(*(self._ask(coordinator, "actionIdOf", number) for number in numbers))
-        records = await asyncio.gather(*(self._ask(coordinator, "actionOf", action_id) for action_id in ids))
-        same = [
-            bytes(action_id)
-            for action_id, record in zip(ids, records, strict=True)
-            if bytes(record[10]) == action.subject
-        ]
-        if any(current) and bytes(current) not in (action.id, *same):
-            same.append(bytes(current))  # older than the searched ones
-        actions = await asyncio.gather(*(self._action(coordinator, action_id) for action_id in same))
-        return OnSubject(actions=tuple(other for other in actions if other is not None), since=since)
 
     async def with_participants(self, action: Action, patience: float = ACTING_PATIENCE) -> Action:
         """Returns the action, read again, with the records of the participants in its branches.
@@ -404,10 +319,9 @@ class ActionReader:
         place = (chain, PARTICIPANT, branch.participant)
         try:
             async with asyncio.timeout(patience):
-                record, (holder, until, _), diverged, reply = await asyncio.gather(
+                record, (holder, until, _), reply = await asyncio.gather(
                     read_view(*place, "participationOf", action.id),
                     read_view(*place, "lockOf", action.subject),
-                    read_view(*place, "divergedOn", action.subject),
                     _offer(*place, "quoteReply", action.id),
                 )
         except TimeoutError:
@@ -427,7 +341,6 @@ class ActionReader:
                 is_locked=is_locked,
                 locked_until=until if is_locked else 0,
                 reply=reply,
-                diverged_on=bytes(diverged),
             ),
         )
 

@@ -108,21 +108,6 @@ class PhaseMessage:
     status: Status | None  # None: its destination did not answer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActionMessage:
-    """What a message of an action says, by its payload."""
-
-    action_id: bytes
-    phase: Phase
-    branch: int  # the participant that it goes to or comes from
-    level: Level | None = None  # this and the next three: of what goes to a participant
-    subject: bytes = b""
-    window: Window | None = None
-    change: bytes = b""
-    state: BranchState | None = None  # this and the next: of what comes from one
-    reason: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class Offer:
     """Whether something may be called now: what it costs in wei, or why it is refused."""
@@ -146,7 +131,6 @@ class Participation:
     is_locked: bool  # whether the action holds the subject's lock now
     locked_until: int  # 0: the action has no lock
     reply: Offer  # the answer that it owes
-    diverged_on: bytes  # the action that diverged on the subject; zeros: none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,11 +196,6 @@ class Action:
         if self.decision is Decision.NONE:
             return Phase.PREPARE
         return Phase.COMMIT if self.decision is Decision.COMMIT else Phase.ABORT
-
-    @property
-    def votes_end_at(self) -> int:
-        """When votes no longer count, in Unix seconds. Retries that are used up can end the phase before."""
-        return self.begun_at + self.window.prepare_ttl + self.window.decision_ttl
 
     def obstacle(self, branch: Branch) -> str:
         """Why the present phase's message, which was not sent to a participant yet, is refused; empty if nothing keeps it."""

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Final, TypeVar
 import typer
 from rich.console import Console
 
-from bridge.atomic.answers import NEWEST, FoundAction, action_list, action_value, find_action, retriable
+from bridge.atomic.answers import NEWEST, action_value, retriable, summary_value
 from bridge.atomic.client import ActionClient
-from bridge.atomic.reader import ACTING_PATIENCE, ActionReader, Answers, due_steps
+from bridge.atomic.reader import ACTING_PATIENCE, SHOWN_PATIENCE, ActionReader, Answers, due_steps
 from bridge.atomic.records import Action, Branch, BranchState, Decision
 from bridge.cli import options
 from bridge.cli.decider import signer
@@ -69,18 +69,17 @@ def list_actions(
         return await reader.newest(limit)
 
     read_now = asyncio.run(_ask(workspace, read))
-    found = action_list(read_now, deployment)
+    found = [summary_value(one, deployment) for one in read_now.actions]
     rows = [
-        one | {"participants": [f"{part['chain']} {part['state']}" for part in one["participants"]]}
-        for one in found.values
+        one | {"participants": [f"{part['chain']} {part['state']}" for part in one["participants"]]} for one in found
     ]
     drawn = rows_table(rows, _LIST_COLUMNS)
-    none = "no actions on the chains that answer" if found.silent else "no actions yet"
-    result(list(found.values), render=lambda console: console.print(drawn if rows else none))
+    none = "no actions on the chains that answer" if read_now.problems else "no actions yet"
+    result(found, render=lambda console: console.print(drawn if rows else none))
     for coordinator, problem in read_now.problems.items():
         name = chain_name(deployment, coordinator.chain)
         progress(f"the actions of coordinator {coordinator.address} on {name} are missing: {problem}")
-    if found.silent:
+    if read_now.problems:
         raise SystemExit(ExitCode.FAILED)
 
 
@@ -88,20 +87,19 @@ def list_actions(
 def show(action: ActionId) -> None:
     """Show an action: its decision, each participant's state, locks and messages, and the next step.
 
-    Also shows the action that last changed the same subject, and other actions on it. Reads only the chains.
-    Exits with status 1 if a participant contradicts the decision.
+    Reads only the chains. Exits with status 1 if a participant contradicts the decision.
 
     Example: waybill action show 0x…
     """
     workspace, action_id = Workspace.current(), _id(action)
 
-    async def read(reader: ActionReader, _: Mapping[int, EvmChain]) -> FoundAction:
-        return _known(await find_action(reader, action_id), action_id)
+    async def read(reader: ActionReader, _: Mapping[int, EvmChain]) -> Action:
+        return _known(await reader.find(action_id, SHOWN_PATIENCE), action_id)
 
     found = asyncio.run(_ask(workspace, read))
     value = action_value(found, workspace.deployment())
     result(value, render=lambda console: _draw(console, value))
-    if found.action.state.is_stalled or value["findings"]:
+    if found.state.is_stalled or value["findings"]:
         raise SystemExit(ExitCode.FAILED)
 
 
@@ -269,14 +267,10 @@ _COLUMNS: Final = {
         "problem": "not read",
     },
     "messages": {"branch": "", "phase": "phase", "status": "state", "messageId": "message"},
-    "inForce": {"chain": "chain", "change": "change", "actionId": "by action", "decidedAt": "decided"},
-    "onSubject": {"actionId": "action", "state": "state", "begunAt": "started"},
 }
 _TITLES: Final = {
     "participants": "Participants",
     "messages": "Messages",
-    "inForce": "In force on the subject",
-    "onSubject": "Other actions on the subject",
 }
 _FACTS: Final = (
     *("actionId", "state", "meaning", "level", "subject", "begunAt", "initiator", "coordinator", "chain"),
@@ -291,11 +285,6 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
         if key in _COLUMNS and rows:
             dated = [{name: _dated(name, one) for name, one in row.items()} for row in rows]
             console.print(rows_table(dated, _COLUMNS[key], f"\n{_TITLES[key]}"))
-    if value["onSubjectSince"] > 1:
-        console.print(
-            f"Of the coordinator's actions before number {value['onSubjectSince']},"
-            " only this one and an unfinished one on the subject were read."
-        )
     for part in value["participants"]:
         if part["obstacle"]:
             console.print(escaped(f"{value['phase']} can't reach participant {part['branch']} now: {part['obstacle']}"))

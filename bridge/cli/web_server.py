@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import structlog
 from sqlalchemy import make_url
 
-from bridge.atomic.answers import NEWEST, ActionList, FoundAction, action_list, find_action
-from bridge.atomic.reader import ActionReader
 from bridge.cli.index_settings import chains_to_ask
 from bridge.cli.logs import configure_logging
 from bridge.cli.output import UsageError, progress
@@ -47,7 +45,6 @@ class _Closable(Protocol):
         """Closes the database."""
 
 
-_T = TypeVar("_T")
 _Opened = TypeVar("_Opened", bound=_Closable)
 
 _log = structlog.get_logger(__name__)
@@ -86,9 +83,6 @@ def serve(
     sources = Sources(
         deployment=deployment,
         index=_index(kept.index_store or workspace.index_url),
-        actions=partial(_newest_actions, workspace),
-        action=partial(_one_action, workspace),
-        coordinators=kept.actions.named(deployment),
         store=_reopened(kept.store, lambda: open_store(kept.store)),
         dead_letters=_reopened(letters, lambda: open_dead_letters(letters)),
         payments=partial(_payments, chains_to_ask(workspace)),
@@ -173,33 +167,6 @@ def _index(url: str) -> Callable[[], IndexBrowser | None]:
             return None  # it is being created
 
     return ready
-
-
-def _of_actions(workspace: Workspace, ask: Callable[[ActionReader], Coroutine[Any, Any, _T]]) -> _T:
-    """Runs a query against the configured coordinators and the participants' chains that answer.
-
-    Raises:
-        TransientError: no chain gives a usable answer.
-    """
-    deployment, settings = workspace.deployment(), workspace.settings()
-
-    async def read() -> _T:
-        async with connected(deployment, settings, eager=False) as chains:
-            return await ask(ActionReader(deployment, chains, settings.actions.named(deployment)))
-
-    try:
-        return asyncio.run(read())
-    except WrongChainError as error:
-        raise TransientError(str(error)) from error
-
-
-def _newest_actions(workspace: Workspace) -> ActionList:
-    newest = _of_actions(workspace, lambda reader: reader.newest(NEWEST))
-    return action_list(newest, workspace.deployment())
-
-
-def _one_action(workspace: Workspace, action_id: bytes) -> FoundAction | None:
-    return _of_actions(workspace, lambda reader: find_action(reader, action_id))
 
 
 def _payments(chains: Sequence[ChainConfig], wanted: Sequence[Transaction]) -> Payments:

@@ -20,7 +20,7 @@ from bridge.web.api import add_api
 from bridge.web.decisions import OpenReview, add_decisions
 from bridge.web.explorer import Explorer, ExplorerSettings
 from bridge.web.guard import Guard, security_headers
-from bridge.web.pages import actions, faults, finding, landing, lanes, letters, messages
+from bridge.web.pages import faults, finding, landing, lanes, letters, messages
 from bridge.web.rendering import STATIC
 from bridge.web.search import BadLinkError
 from bridge.web.sources import Sources
@@ -87,7 +87,6 @@ def _pages(explorer: Explorer) -> APIRouter:
         "/lanes": lanes.lanes,
         "/gmps": lanes.gmps,
         "/faults": faults.faults,
-        "/actions": actions.actions,
         "/network.json": finding.network_file,
     }
     for path, page in pages.items():
@@ -104,10 +103,6 @@ def _pages(explorer: Explorer) -> APIRouter:
     @routes.get("/message/{message_id}")
     def message(message_id: str) -> Response:
         return messages.message(explorer, _id_in(message_id))
-
-    @routes.get("/actions/{action_id}")
-    def action(action_id: str) -> Response:
-        return actions.action(explorer, _id_in(action_id))
 
     @routes.get("/dead-letters")
     def dead_letters(request: Request, status: str = "") -> Response:
@@ -130,5 +125,5 @@ def _id_in(text: str) -> bytes:
     except ValueError:
         found = b""
     if len(found) != 32:
-        raise HTTPException(400, f"{text[:80]!r} is not an id (0x and 64 hex digits)")
+        raise HTTPException(400, f"{text[:80]!r} is not a message id (0x and 64 hex digits)")
     return found

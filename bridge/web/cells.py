@@ -11,7 +11,6 @@ from typing import Final
 
 from markupsafe import Markup
 
-from bridge.atomic.records import ActionState
 from bridge.protocol.gmps import Gmp, gmp_title
 from bridge.protocol.status import Status
 from bridge.protocol.text import visible
@@ -39,13 +38,6 @@ TONES: Final[dict[str, str]] = {
     LetterStatus.RETRY_QUEUED: "plain",
     LetterStatus.ABANDONED: "quiet",
     LetterStatus.RECOVERED: "good",
-    ActionState.PREPARING.name: "plain",
-    ActionState.COMMITTING.name: "plain",
-    ActionState.COMMITTED.name: "good",
-    ActionState.PARTIALLY_COMMITTED.name: "warn",
-    ActionState.ABORTING.name: "plain",
-    ActionState.ABORTED.name: "quiet",
-    ActionState.ROLLBACK_INCOMPLETE.name: "bad",
     "critical": "bad",
     "high": "bad",
     "medium": "warn",

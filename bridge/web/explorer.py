@@ -28,7 +28,6 @@ _Value = TypeVar("_Value")
 
 _CHAINS_LAST: Final = 0.5  # seconds
 _DAY_LASTS: Final = 10.0  # seconds
-_ACTIONS_LAST: Final = 2.0  # seconds
 
 NO_INDEX: Final = "No index has run yet, so there is nothing to list. Start it: `waybill index run`"
 
@@ -77,7 +76,6 @@ class Explorer:
         clock = sources.clock
         self.day = Cached(self._day, lasts=_DAY_LASTS, oldest=OLDEST, clock=clock)
         self.problems = Cached(self._problems, lasts=_DAY_LASTS / 2, oldest=OLDEST, clock=clock)
-        self.actions = Cached(sources.actions, lasts=_ACTIONS_LAST, clock=clock)
         self.costs = Costs(sources.payments, clock)
         self._chains = Cached(self._read_chains, lasts=_CHAINS_LAST, oldest=OLDEST, clock=clock)
 

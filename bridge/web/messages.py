@@ -6,9 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bridge.atomic.answers import change_text
-from bridge.atomic.reader import action_message
-from bridge.atomic.records import ActionMessage
 from bridge.protocol.indexed import DivergenceRecord, MessageRecord
 from bridge.protocol.message import Message
 from bridge.protocol.numbers import count, duration
@@ -34,7 +31,7 @@ from bridge.web.cells import (
     without_solidity,
     words,
 )
-from bridge.web.payload import Decoded, action_payload, decode_payload
+from bridge.web.payload import Decoded, decode_payload
 from bridge.web.sources import Sources
 from bridge.web.timeline import Step, timeline
 
@@ -105,7 +102,6 @@ class ShownMessage:
     id_matches: bool | None  # None if the message is unknown
     preimage: tuple[tuple[str, str], ...]
     payload: Decoded | None
-    action: ActionMessage | None  # the phase of an atomic action that it carries
     steps: tuple[Step, ...]
     attempted: Mapping[int, int]  # by attempt, 0 being the route: Unix seconds of block time
     acts: tuple[ShownAct, ...]
@@ -137,7 +133,6 @@ def read_message(sources: Sources, message_id: bytes) -> ShownMessage | None:
         return None
     found = stored_explanation(sources.deployment, message_id, kept, sources.clock())
     is_proven = found.status not in (Status.DIVERGED, Status.UNKNOWN)
-    action = action_message(message, sources.coordinators) if message else None
     steps = tuple(timeline(kept.events, kept.retries, is_proven=is_proven))
     source, destination = _ends(sources, kept, known)
     return ShownMessage(
@@ -153,8 +148,7 @@ def read_message(sources: Sources, message_id: bytes) -> ShownMessage | None:
         destination=destination,
         id_matches=message.id == message_id if message else None,
         preimage=_preimage(message) if message else (),
-        payload=_payload(sources, message, action) if message else None,
-        action=action,
+        payload=decode_payload(message) if message else None,
         steps=steps,
         attempted={
             event.attempt or 0: event.block_time
@@ -285,14 +279,6 @@ def _ends(sources: Sources, kept: Stored, known: Message | MessageRecord) -> tup
 
 def _block(number: int | None) -> str:
     return "" if number is None else count(number)
-
-
-def _payload(sources: Sources, message: Message, action: ActionMessage | None) -> Decoded:
-    if action is None:
-        return decode_payload(message)
-    participant = account_text(message.recipient) or ""
-    change = change_text(message.destination_chain, participant, action.change, sources.deployment)
-    return action_payload(message, action, change)
 
 
 def _preimage(message: Message) -> tuple[tuple[str, str], ...]:

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from eth_abi.abi import decode
 
-from bridge.atomic.records import ActionMessage
 from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.events import UNDECODABLE
 from bridge.protocol.message import Kind, Message
@@ -60,24 +59,6 @@ def decode_payload(message: Message) -> Decoded:
     text = as_text(payload)
     how = "bytes" if text is None else "text"
     return Decoded(how=how, fields=(), text=_cut(f"0x{payload.hex()}" if text is None else text), length=len(payload))
-
-
-def action_payload(message: Message, action: ActionMessage, change: str) -> Decoded:
-    """Decodes the payload of a phase of an atomic action; `change` describes the participant's change."""
-    fields = [
-        Field("phase", "enum", action.phase.name),
-        Field("action", "bytes32", f"0x{action.action_id.hex()}"),
-        Field("participant", "uint8", str(action.branch)),
-    ]
-    if action.level is not None:
-        fields += [Field("level", "enum", action.level.name), Field("subject", "bytes32", f"0x{action.subject.hex()}")]
-    if action.change:
-        fields.append(Field("change", "bytes", _cut(change)))
-    if action.state is not None:
-        fields.append(Field("participant says", "enum", action.state.name))
-    if action.reason:
-        fields.append(Field("reason", "bytes32", action.reason))
-    return Decoded(how="abi", fields=tuple(fields), text="", length=len(message.payload))
 
 
 def as_text(payload: bytes) -> str | None:

@@ -23,7 +23,6 @@ TERMS: Final = {
     "absorbed": "A GMP delivered the same message again, and nothing changed.",
     "dead letter": "A delivery that the relayer gave up. An operator decides about it.",
     "diverged": "Facts on the chains, or in the index, contradict each other.",
-    "atomic action": "A change on several chains that happens on all of them or on none.",
 }
 """The terms that pages explain."""
 
@@ -31,7 +30,6 @@ NAVIGATION: Final = (
     ("/messages", "Messages"),
     ("/lanes", "Lanes"),
     ("/gmps", "GMPs"),
-    ("/actions", "Actions"),
     ("/dead-letters", "Dead letters"),
     ("/faults", "Faults"),
     ("/status", "Status"),

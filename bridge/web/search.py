@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, TypeVar
@@ -111,18 +111,17 @@ class Goal:
     problem: str = ""
 
 
-def search(sources: Sources, typed: str, actions: Callable[[], Collection[str]] = tuple) -> Goal:
-    """Finds a message or action by id, messages by transaction hash on any chain, or an account by address.
+def search(sources: Sources, typed: str) -> Goal:
+    """Finds a message by id, messages by transaction hash on any chain, or an account by address.
 
     Args:
         sources: the stores to search.
         typed: the text.
-        actions: returns the ids of the newest atomic actions; called only if no message or transaction matches.
     """
     text = typed.strip()
     word = _WORD.fullmatch(text)
     if word:
-        return _by_word(sources, bytes.fromhex(word.group(1)), actions)
+        return _by_word(sources, bytes.fromhex(word.group(1)))
     if _ADDRESS.fullmatch(text):
         address = text if text.startswith("0x") else f"0x{text}"
         try:
@@ -130,12 +129,10 @@ def search(sources: Sources, typed: str, actions: Callable[[], Collection[str]] 
         except AddressError as error:
             return Goal(problem=str(error))
         return Goal(path=f"/messages?account={address}")
-    return Goal(
-        problem=f"{text[:80]!r} is not the id of a message or action, transaction hash (0x and 64 hex digits) or address (40)"
-    )
+    return Goal(problem=f"{text[:80]!r} is not a message id, transaction hash (0x and 64 hex digits) or address (40)")
 
 
-def _by_word(sources: Sources, word: bytes, actions: Callable[[], Collection[str]]) -> Goal:
+def _by_word(sources: Sources, word: bytes) -> Goal:
     index, store = sources.index(), sources.store()
     if (index and index.message(word)) or (store and store.observations.message(word)):
         return Goal(path=f"/message/0x{word.hex()}")
@@ -144,6 +141,4 @@ def _by_word(sources: Sources, word: bytes, actions: Callable[[], Collection[str
         return Goal(path=f"/message/0x{found[0].hex()}")
     if found:
         return Goal(several=tuple(found))
-    if f"0x{word.hex()}" in actions():
-        return Goal(path=f"/actions/0x{word.hex()}")
-    return Goal(problem=f"no message, action or transaction 0x{word.hex()} is known here")
+    return Goal(problem=f"no message or transaction 0x{word.hex()} is known here")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bridge.atomic.answers import ActionList, FoundAction
-from bridge.atomic.reader import Coordinator
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.indexed import Index
 from bridge.queries.commands import for_network
@@ -26,15 +24,6 @@ class Sources:
     index: Callable[[], Index | None]
     store: Callable[[], Store | None]
     dead_letters: Callable[[], DeadLetterLog | None] = lambda: None
-    actions: Callable[[], ActionList | None] = lambda: None
-    """Returns the newest atomic actions, read from the chains. Raises `TransientError` if none answers."""
-
-    action: Callable[[bytes], FoundAction | None] = lambda _id: None
-    """Returns an action with its participants, and other actions on its subject; None if no coordinator knows it."""
-
-    coordinators: Collection[Coordinator] = ()
-    """The coordinators of atomic actions: messages from and to them are shown as phases of actions."""
-
     payments: Callable[[Sequence[Transaction]], Payments] = lambda _transactions: {}
     """Returns the costs of transactions, read from the chains."""
 

@@ -30,7 +30,6 @@ def participation(state: BranchState, **changes: Any) -> Participation:
         "is_locked": False,
         "locked_until": 0,
         "reply": Offer(refusal="NothingToReply"),
-        "diverged_on": bytes(32),
     }
     return Participation(**{**values, **changes})
 

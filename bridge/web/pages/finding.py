@@ -9,13 +9,12 @@ from starlette.responses import RedirectResponse
 
 from bridge.web.cells import Section, Table, copyable, hexadecimal, message_link
 from bridge.web.explorer import Explorer
-from bridge.web.pages.actions import ids
 from bridge.web.search import search
 
 
 def found(explorer: Explorer, typed: str) -> Response:
     """Redirects to the search result, or lists several."""
-    goal = search(explorer.sources, typed, lambda: ids(explorer))
+    goal = search(explorer.sources, typed)
     if goal.path:
         return RedirectResponse(goal.path, 303)
     if goal.several:

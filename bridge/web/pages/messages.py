@@ -25,7 +25,6 @@ from bridge.web.cells import (
     cut,
     hexadecimal,
     joined,
-    link,
     message_link,
     moment,
     quiet,
@@ -129,12 +128,9 @@ def _details(shown: ShownMessage) -> Iterator[Section]:
     sent = shown.message
     if sent is None:
         return
-    facts: list[tuple[str, Cell]] = [("Nonce", str(sent.nonce)), ("Kind", words(sent.kind.name))]
-    if shown.action:
-        action = hexadecimal(shown.action.action_id)
-        about = joined([shown.action.phase.name, "of", link(f"/actions/{action}", shortened(action))])
-        facts.append(("Atomic action", about))
-    facts += [
+    facts: list[tuple[str, Cell]] = [
+        ("Nonce", str(sent.nonce)),
+        ("Kind", words(sent.kind.name)),
         ("Quorum", counted(sent.quorum, "GMP")),
         ("Gas limit", count(sent.gas_limit)),
         ("Expires", moment(sent.expires_at) if sent.ttl else "never"),

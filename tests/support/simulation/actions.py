@@ -473,7 +473,6 @@ class Atomics:
             "isRetrier": lambda account: [account.lower() == self.retrier.lower()],
             "participationOf": lambda action_id: [self._part_tuple(action_id)],
             "lockOf": lambda subject: self._lock_values(subject, now),
-            "divergedOn": lambda subject: [self.diverged.get(subject, _NONE)],
             "quoteReply": priced,
             "reply": lambda action_id: [self._reply(action_id, send)],
         }
@@ -562,7 +561,7 @@ _TYPES: Final = {
     )
     for name, item in _ABI.items()
 }
-_PARTICIPANTS: Final = ("participationOf", "lockOf", "divergedOn", "quoteReply", "reply")
+_PARTICIPANTS: Final = ("participationOf", "lockOf", "quoteReply", "reply")
 _COORDINATORS: Final = (
     *("isRetrier", "actionCount", "actionIdOf", "actionOf", "branchOf", "phaseEndsAt", "isTimedOut"),
     *("quoteDispatch", "settle", "timeOut", "dispatch"),

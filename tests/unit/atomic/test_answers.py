@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bridge.atomic.answers import FoundAction, action_acts, action_value, change_text, findings, meaning
+from bridge.atomic.answers import action_acts, findings, meaning
 from bridge.atomic.follower import failures_of
-from bridge.atomic.reader import OnSubject, due_steps
+from bridge.atomic.reader import due_steps
 from bridge.atomic.records import ActionState, BranchState, Decision, Level, Offer, Phase, PhaseMessage
-from bridge.protocol.deployment import PARTICIPANT_EXAMPLE, Deployment
 from tests.cases import for_each_case
 from tests.support.actions import action, branch, participation
-from tests.support.phases import PARTICIPANTS, freeze
-from tests.unit.indexer.logs import BETA
-from tests.unit.web.explorer import deployment
 
 NONE, PREPARED, APPLIED, RELEASED = (
     BranchState.NONE,
@@ -140,47 +136,3 @@ def test_phase_is_retried_only_while_awaited(
     down = branch(0, 2, knows, problem="silent", messages=(unknown,))
     acts = action_acts(action(down, state=state, decision=decision))
     assert ("retry" in [act.kind for act in acts]) is offered
-
-
-def with_example() -> Deployment:
-    alpha, beta = deployment().chains
-    return deployment().model_copy(
-        update={"chains": (alpha, beta.model_copy(update={"examples": {PARTICIPANT_EXAMPLE: PARTICIPANTS[0]}}))}
-    )
-
-
-def test_unknown_changes_are_shown_as_bytes_or_calls() -> None:
-    network = with_example()
-    assert change_text(BETA, PARTICIPANTS[1], freeze(), network) == f"0x{freeze().hex()}"
-    assert (
-        change_text(BETA, PARTICIPANTS[1], b"\xa9\x05\x9c\xbb" + bytes(32), network)
-        == f"call 0xa9059cbb with 0x{'00' * 32}"
-    )
-    assert change_text(BETA, PARTICIPANTS[1], b"", network) == "nothing"
-    assert change_text(99, PARTICIPANTS[0], b"\1", network) == "0x01"
-
-
-def test_last_committed_action_is_in_force() -> None:
-    froze = action(
-        branch(0, BETA, APPLIED, participant=PARTICIPANTS[0], change=freeze()), number=1, state=ActionState.COMMITTED
-    )
-    later = replace(froze, id=b"\2" * 32, number=2, branches=(replace(froze.branches[0], change=b"\7" * 4),))
-    undone = action(
-        branch(0, BETA, RELEASED, participant=PARTICIPANTS[0], change=b"\1" * 32),
-        id=b"\3" * 32,
-        number=3,
-        state=ActionState.ABORTED,
-        decision=Decision.ABORT,
-    )
-    elsewhere = action(branch(0, BETA, APPLIED, participant=PARTICIPANTS[1], change=freeze()), id=b"\4" * 32, number=4)
-    value = action_value(
-        FoundAction(action=undone, on_subject=OnSubject(actions=(elsewhere, later, froze))), with_example()
-    )
-    assert [(one["actionId"], one["change"]) for one in value["inForce"]] == [
-        (later.name, "0x07070707, which the example participant can't read"),
-        (elsewhere.name, f"0x{freeze().hex()}"),
-    ]
-    assert value["meaning"] == "Its change was not made: no participant has applied it, or holds the subject for it."
-    assert [one["state"] for one in value["onSubject"]] == ["COMMITTING", "COMMITTED", "COMMITTED"]
-    nothing = action_value(FoundAction(action=undone), with_example())
-    assert nothing["inForce"] == []

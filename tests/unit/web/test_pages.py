@@ -11,7 +11,6 @@ from pydantic import SecretStr
 
 from bridge.protocol.errors import StoreError
 from bridge.protocol.indexed import DivergenceRecord
-from bridge.protocol.ports import TransientError
 from bridge.store import open_dead_letters
 from bridge.web import create_app
 from bridge.web.messages import headline
@@ -45,7 +44,7 @@ def test_pages_without_stores_say_what_to_start(world: World) -> None:
     explorer = world.explorer(has_stores=False)
     for path in ("/", "/messages", "/status"):
         assert "waybill index run" in text_of(explorer.get(path).text), path
-    for path in ("/lanes", "/gmps", "/faults", "/dead-letters", "/actions", "/healthz"):
+    for path in ("/lanes", "/gmps", "/faults", "/dead-letters", "/healthz"):
         assert explorer.get(path).status_code == 200, path
 
 
@@ -248,15 +247,6 @@ def test_errors_are_pages_that_name_no_host(world: World) -> None:
         assert (
             Client(app).get("/dead-letters", headers={"accept": "*/*"}).headers["content-type"].startswith("text/plain")
         )
-
-
-def test_actions_page_says_that_a_chain_is_silent(world: World) -> None:
-    def silent() -> None:
-        raise TransientError("https://key@rpc.example does not answer")
-
-    body = world.explorer(actions=silent).get("/actions").text
-    assert "A chain gives no usable answer." in body
-    assert "rpc.example" not in body
 
 
 class Compared(IndexBrowser):
