@@ -16,7 +16,6 @@ from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.events import (
     Creation,
     EventDecodingError,
-    ExecutionFailed,
     MessageExecuted,
     MessageReceived,
     MessageRouted,
@@ -31,7 +30,7 @@ from bridge.protocol.message import EnvelopeError, Message, decode_envelope
 from bridge.protocol.ports import Call, CallRevertedError, Chain, Dispatch, Receipt, read_view
 from bridge.protocol.status import Status
 
-_RECEIVED, _EXECUTION, _REFUSAL = topic_of(MessageReceived), topic_of(MessageExecuted), topic_of(ExecutionFailed)
+_RECEIVED, _EXECUTION = topic_of(MessageReceived), topic_of(MessageExecuted)
 _CREATIONS = (topic_of(MessageRouted), topic_of(MessageUnfunded))
 _LOG_RANGE = 5_000  # blocks
 _EXECUTED = 1
@@ -103,13 +102,6 @@ def shows_execution(receipt: Receipt, router: str, message_id: bytes) -> bool:
     """Returns whether a receipt shows that the router executed the message."""
     return receipt.succeeded and any(
         log.topics[:2] == (_EXECUTION, message_id) and log.address.lower() == router.lower() for log in receipt.logs
-    )
-
-
-def refused_in(receipt: Receipt, router: str) -> frozenset[bytes]:
-    """Returns the ids of the messages in a receipt whose recipients reverted."""
-    return frozenset(
-        log.topics[1] for log in receipt.logs if log.topics[:1] == (_REFUSAL,) and log.address.lower() == router.lower()
     )
 
 

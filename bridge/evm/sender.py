@@ -64,7 +64,6 @@ class Sender:
         settings: SendingSettings | None = None,
         bounds: SpendBounds = UNBOUNDED,
         multicall: str | None = None,
-        router: str | None = None,
     ) -> None:
         """Resumes pending transactions of an earlier run.
 
@@ -77,14 +76,13 @@ class Sender:
             settings: timing and limits.
             bounds: what transactions may cost.
             multicall: the contract through which calls share a transaction, or None.
-            router: the chain's router, whose events tell which recipients refused a message.
         """
         self._account = Account(
             chain, signer, ledger, clock, settings=settings or SendingSettings(max_calls_per_tx=1), bounds=bounds
         )
         chosen = self._account.settings
         self._sharing = CallBatching(multicall, most=chosen.max_calls_per_tx, max_gas=chosen.max_gas)
-        self._monitor = TransactionMonitor(self._account, finality, router)
+        self._monitor = TransactionMonitor(self._account, finality)
         self.wakeup = Wakeup()  # wakes the ticking loop: a transaction was broadcast and may already be in a block
         self._wanted: deque[_Wanted] = deque()
         self._worker: asyncio.Task[None] | None = None

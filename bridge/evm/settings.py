@@ -111,7 +111,7 @@ class EndpointSettings(Section):
 
 
 class SpendingSettings(Section):
-    """What transactions may cost on each chain, in its own currency, and how often executions may fail."""
+    """What transactions may cost on each chain, in its own currency."""
 
     message: Wei = Field(default=_ETHER // 2, gt=0, description="wei that one message may cost on a chain, ever")
     sender_per_day: Wei = Field(
@@ -120,12 +120,6 @@ class SpendingSettings(Section):
     lane_per_day: Wei = Field(default=5 * _ETHER, gt=0, description="wei that a lane may cost on a chain per day")
     chain_per_day: Wei = Field(
         default=10 * _ETHER, gt=0, description="wei that all messages may cost on a chain per day"
-    )
-    message_failures: int = Field(
-        default=5, gt=0, description="executions of one message that may fail in a transaction, ever"
-    )
-    sender_failures_per_day: int = Field(
-        default=50, gt=0, description="executions of one sender's messages that may fail in a transaction per day"
     )
     data_fees: dict[str, Wei] = Field(
         default={},
@@ -171,7 +165,5 @@ class SendingSettings(Section):
             sender=self.spending.sender_per_day,
             lane=self.spending.lane_per_day,
             chain=self.spending.chain_per_day,
-            message_failures=self.spending.message_failures,
-            sender_failures=self.spending.sender_failures_per_day,
             data_fees={deployment.chain(name).chain_id: wei for name, wei in self.spending.data_fees.items()},
         )

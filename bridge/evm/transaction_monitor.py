@@ -9,7 +9,6 @@ from typing import Final
 import structlog
 
 from bridge.evm.account import Account, NonceLostError
-from bridge.evm.routers import refused_in
 from bridge.protocol.ports import Receipt, TransientError
 from bridge.records.observations import BlockRef
 from bridge.records.transactions import Inclusion, Slot, SlotState
@@ -24,9 +23,8 @@ _SETTLED: Final = (SlotState.INCLUDED, SlotState.FINAL, SlotState.USED_EXTERNALL
 class TransactionMonitor:
     """Moves slots from signing to finality. Every step is idempotent: it reads ledger and chain again."""
 
-    def __init__(self, account: Account, finality: Finality, router: str | None) -> None:
+    def __init__(self, account: Account, finality: Finality) -> None:
         self._account = account
-        self._router = router
         self._ledger = account.ledger
         self._chain = account.chain
         self._finality = finality
@@ -116,9 +114,7 @@ class TransactionMonitor:
         receipts = await asyncio.gather(*(self._receipt(slot) for slot in slots))
         by_slot = {slot.slot_id: receipt for slot, receipt in zip(slots, receipts, strict=True) if receipt is not None}
         if by_slot:
-            for slot in self._ledger.include(
-                [(slot_id, self._inclusion(receipt)) for slot_id, receipt in by_slot.items()]
-            ):
+            for slot in self._ledger.include([(slot_id, _inclusion(receipt)) for slot_id, receipt in by_slot.items()]):
                 self._foreign_since.pop(slot.slot_id, None)
                 self._settle(slot, by_slot[slot.slot_id])
         for slot in slots:
@@ -243,7 +239,7 @@ class TransactionMonitor:
             return  # another worker did it
         receipt = await self._receipt(slot)
         if receipt is not None:
-            self._ledger.include([(slot.slot_id, self._inclusion(receipt))])
+            self._ledger.include([(slot.slot_id, _inclusion(receipt))])
             return
         self._ledger.orphan(slot.slot_id)
         _log.info(
@@ -264,7 +260,7 @@ class TransactionMonitor:
             if receipt is not None or slot.state is SlotState.USED_EXTERNALLY:
                 self._settle(slot, receipt)
 
-    def _inclusion(self, receipt: Receipt) -> Inclusion:
-        block = BlockRef(receipt.block_number, receipt.block_hash)
-        refused = frozenset[bytes]() if self._router is None else refused_in(receipt, self._router)
-        return Inclusion(receipt.transaction_hash, block, receipt.succeeded, receipt.gas_used, refused)
+
+def _inclusion(receipt: Receipt) -> Inclusion:
+    block = BlockRef(receipt.block_number, receipt.block_hash)
+    return Inclusion(receipt.transaction_hash, block, receipt.succeeded, receipt.gas_used)

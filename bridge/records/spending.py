@@ -35,8 +35,6 @@ class Bound(StrEnum):
     SENDER = "spending.sender_per_day"
     LANE = "spending.lane_per_day"
     CHAIN = "spending.chain_per_day"
-    MESSAGE_FAILURES = "spending.message_failures"
-    SENDER_FAILURES = "spending.sender_failures_per_day"
     GAS = "max_gas"
 
 
@@ -68,21 +66,6 @@ class TotalKey:
     chain_id: int
     day: int
     of: str
-
-
-@dataclass(frozen=True, slots=True)
-class Total:
-    """The amount paid, and the number of executions that failed on chain or still may."""
-
-    gwei: int = 0
-    failures: int = 0
-
-    def plus(self, gwei: int, failures: int = 0) -> Total:
-        """Returns the total after another payment."""
-        return Total(self.gwei + gwei, self.failures + failures)
-
-
-NOTHING: Final = Total()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +123,13 @@ class SpendBlockedError(TransientError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpendBounds:
-    """Bounds in wei on the cost of transactions on one chain, and on failed executions; None is unlimited.
+    """Bounds in wei on the cost of transactions on one chain; None is unlimited.
 
     Attributes:
         message: Total cost of one message.
         sender: Cost of one sender's messages per UTC day.
         lane: Cost of one lane per UTC day.
         chain: Cost of everything per UTC day.
-        message_failures: Failed executions of one message.
-        sender_failures: Failed executions of one sender's messages per UTC day.
         data_fees: Data fee of a rollup by chain, in wei per byte of a transaction, on top of gas.
     """
 
@@ -156,8 +137,6 @@ class SpendBounds:
     sender: int | None = None
     lane: int | None = None
     chain: int | None = None
-    message_failures: int | None = None
-    sender_failures: int | None = None
     data_fees: Mapping[int, int] = field(default_factory=dict)
 
     def data_fee(self, chain_id: int, length: int) -> int:
@@ -172,21 +151,19 @@ class SpendBounds:
         self,
         who: SpentFor | None,
         keys: TotalKeys,
-        totals: Mapping[TotalKey, Total],
+        totals: Mapping[TotalKey, int],
         *,
         wei: int,
         now: float,
-        executes: bool,
     ) -> Refusal | None:
         """Returns why a bound has no room for a payment, or None.
 
         Args:
             who: Message to charge.
             keys: Totals to which it would be added.
-            totals: Current totals; a missing one is zero.
+            totals: Current totals in gwei; a missing one is zero.
             wei: Maximum cost; 0 asks whether there is any room left.
             now: Unix seconds.
-            executes: Whether it is an execution, to which failures count.
         """
         midnight = (int(now) // _DAY + 1) * float(_DAY)
         bounds: list[tuple[Bound, TotalKey | None, int | None, str, float | None]] = [
@@ -196,7 +173,7 @@ class SpendBounds:
             (Bound.CHAIN, keys.chain, self.chain, "everything", midnight),
         ]
         for bound, key, limit, named, until in bounds:
-            spent = totals.get(key, NOTHING).gwei * GWEI if key is not None else 0
+            spent = totals.get(key, 0) * GWEI if key is not None else 0
             if limit is not None and key is not None and (spent + wei > limit or spent >= limit):
                 setting = self._setting(bound, who)
                 when = " today" if until else ""
@@ -204,41 +181,13 @@ class SpendBounds:
                 rest = "it goes on after midnight UTC, or when that is raised" if until else "raise that"
                 why = f"{cost}: {named} cost {ether(spent)} there{when}, and {setting} is {ether(limit)}; {rest}"
                 return Refusal(bound, why, until)
-        return self.failed(keys, totals, now=now) if executes else None
+        return None
 
     def _setting(self, bound: Bound, who: SpentFor | None) -> str:
         """The name of the setting that holds a bound."""
         if bound is Bound.SENDER and who is not None and who.sender_per_day is not None:
             return "dlq.governance.wei_per_day"
         return bound.value
-
-    def failed(
-        self, keys: TotalKeys, totals: Mapping[TotalKey, Total], *, now: float, spared: int = 0
-    ) -> Refusal | None:
-        """Returns why a bound of failures has no room for another execution, or None.
-
-        Args:
-            keys: Totals to which it would be added.
-            totals: Current totals.
-            now: Unix seconds.
-            spared: Failures of the message that are reserved for other paths.
-        """
-        midnight = (int(now) // _DAY + 1) * float(_DAY)
-        bounds: list[tuple[Bound, TotalKey | None, int | None, str, float | None]] = [
-            (Bound.MESSAGE_FAILURES, keys.message, self.message_failures, "its execution", None),
-            (Bound.SENDER_FAILURES, keys.sender, self.sender_failures, "executions of its sender's messages", midnight),
-        ]
-        for bound, key, limit, named, until in bounds:
-            failures = totals.get(key, NOTHING).failures if key is not None else 0
-            kept = spared if bound is Bound.MESSAGE_FAILURES else 0
-            if limit is not None and failures >= limit - kept:
-                rest = "it goes on after midnight UTC, or when that is raised" if until else "raise that to go on"
-                when = " today" if until else ""
-                count = f"{named} failed {failures} times in a transaction{when}, or may still do so"
-                left = f", of which {kept} is left for what a call shows to succeed" if kept else ""
-                why = f"{count}, and {bound.value} is {limit}{left}; {rest}"
-                return Refusal(bound, why, until)
-        return None
 
 
 UNBOUNDED: Final = SpendBounds()

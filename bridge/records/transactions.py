@@ -12,18 +12,15 @@ from enum import StrEnum
 from typing import Final
 
 from bridge.protocol.ports import Call, Fees
-from bridge.records.jobs import EXECUTION_KEYS
 from bridge.records.observations import BlockRef
 from bridge.records.outbox import Claim
 from bridge.records.spending import (
     GWEI,
-    NOTHING,
     UNBOUNDED,
     Refusal,
     SpendBlockedError,
     SpendBounds,
     SpentFor,
-    Total,
     TotalKey,
     TotalKeys,
     gwei_of,
@@ -85,8 +82,6 @@ class Inclusion:
     block: BlockRef
     succeeded: bool
     gas_used: int | None = field(default=None, compare=False)  # known when it is recorded, and not read back
-    refused: frozenset[bytes] = field(default=frozenset(), compare=False)
-    """Ids of messages that it had executed, and whose recipients refused; known when it is recorded, and not read back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,23 +253,6 @@ def costs_of(slot: Slot) -> list[int] | None:
     return [total * part.gas // whole + 1 for part in slot.parts] if whole else [total]
 
 
-def failures_of(slot: Slot, who: SpentFor | None) -> int:
-    """1 if the slot's transaction was to execute a message and has not done so: it reverted, or may still revert.
-
-    What is under way counts too: else a sender could have any number of executions fail at the same moment. A delivery counts
-    once a block shows that the recipient refused it: it may not have executed the message at all.
-
-    Args:
-        slot: with the transaction.
-        who: the message that it is paid for, or that a part of it is.
-    """
-    if slot.included is not None and who is not None and who.message_id in slot.included.refused:
-        return 1
-    if not slot.transaction_key.startswith(EXECUTION_KEYS) or slot.state is SlotState.USED_EXTERNALLY:
-        return 0
-    return int(slot.included is None or not (slot.included.succeeded or slot.ended_as_noop))
-
-
 def _cost_of(slot: Slot, version: SignedVersion) -> int:
     if version.is_noop or slot.call is None:
         return NOOP_GAS * version.fees.max_fee
@@ -285,7 +263,7 @@ def require_room(
     slot: Slot,
     bounds: SpendBounds,
     charged: Sequence[tuple[SpentFor | None, int]],
-    totals: Callable[[Sequence[TotalKey]], Mapping[TotalKey, Total]],
+    totals: Callable[[Sequence[TotalKey]], Mapping[TotalKey, int]],
 ) -> None:
     """Refuses a slot's latest version if it costs more than those before and the bounds have no room for that.
 
@@ -307,7 +285,7 @@ def require_room(
         keys, wei = TotalKeys.of(slot.chain_id, who, slot.reserved_at), cost - gwei * GWEI
         if wei > 0:
             known = totals(keys.all)
-            refusal = bounds.refusal(who, keys, known, wei=wei, now=slot.reserved_at, executes=False)
+            refusal = bounds.refusal(who, keys, known, wei=wei, now=slot.reserved_at)
             if refusal is not None:
                 raise SpendBlockedError(refusal)
 
@@ -336,7 +314,7 @@ class SpendCheck:
         self,
         requests: Sequence[SlotRequest],
         pack: Packing,
-        totals: Mapping[TotalKey, Total],
+        totals: Mapping[TotalKey, int],
         *,
         chain_id: int,
         now: float,
@@ -360,14 +338,13 @@ class SpendCheck:
                     who = wanted[part.transaction_key].spent_for if part.transaction_key in wanted else None
                     wei = self.cost(batch, part) + self.data_fee(batch, part, chain_id)
                     keys = TotalKeys.of(chain_id, who, now)
-                    executes = part.transaction_key.startswith(EXECUTION_KEYS)
-                    refusal = self.bounds.refusal(who, keys, spent, wei=wei, now=now, executes=executes)
+                    refusal = self.bounds.refusal(who, keys, spent, wei=wei, now=now)
                     if refusal is not None:
                         self.refusals[part.transaction_key] = refusal
                         continue
                     self.spent_for[part.transaction_key] = who
                     for key in keys.all:
-                        spent[key] = spent.get(key, NOTHING).plus(gwei_of(wei), int(executes))
+                        spent[key] = spent.get(key, 0) + gwei_of(wei)
             if len(self.refusals) == refused:
                 return batches
             wanted = {

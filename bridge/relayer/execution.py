@@ -43,8 +43,8 @@ class Execution:
     """Simulates the execution of waiting messages, and sends the transaction once a simulation succeeds.
 
     The relayer sends at most one transaction each time a message becomes ready; the nonce ledger enforces that.
-    A recipient may accept every simulated call and revert every transaction. Failed executions therefore count
-    against their message and its sender: the pauses grow with each, and at the gate's bounds the message waits.
+    A recipient may accept every simulated call and revert every transaction. The pauses therefore grow with each
+    transaction, and at the gate's bounds the message waits.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class Execution:
         if spent:
             self._reschedule(context, job, *_state_after(spent[-1]))
             return
-        refusal = self._gate.refusal(message, job.lane.destination_chain, executes=True)
+        refusal = self._gate.refusal(message, job.lane.destination_chain)
         if refusal is not None:
             self._note_blocked(context, job, message, refusal)
             return
@@ -248,9 +248,8 @@ class Execution:
         """Returns the job rescheduled with a pause as long as it has waited so far."""
         now, shortest, longest = self._clock.now(), _LOOK, _LONGEST_LOOK
         if state is ExecutionState.REFUSED:
-            observed = self._store.observations.message(job.message_id)
-            failures = 0 if observed is None else self._gate.failures(observed.message)
-            shortest = backoff(_REFUSED_LOOK, failures, cap=_LONGEST_FAILED_LOOK)
+            transactions = job.round + job.was_sent
+            shortest = backoff(_REFUSED_LOOK, transactions, cap=_LONGEST_FAILED_LOOK)
             longest = max(_LONGEST_REFUSED_LOOK, shortest)
         return job.rescheduled(why, now + min(max(now - job.since, shortest), longest), state=state)
 

@@ -17,7 +17,6 @@ from bridge.protocol.message import Message
 from bridge.protocol.ports import Clock
 from bridge.records.relay_policy import EVERYTHING, RelayPolicy
 from bridge.records.spending import (
-    NOTHING,
     UNBOUNDED,
     Blocked,
     Bound,
@@ -63,13 +62,12 @@ class SpendGate:
         self._accepts = accepts
         self._bounds = bounds
 
-    def refusal(self, message: Message, chain_id: int, *, executes: bool = False) -> Refusal | None:
+    def refusal(self, message: Message, chain_id: int) -> Refusal | None:
         """Returns why nothing more is paid for a message on a chain now, or None if there is room.
 
         Args:
             message: The message.
             chain_id: Chain on which it would be paid.
-            executes: Whether this is an execution, to which earlier failed executions count.
         """
         if not self._accepts.allows(message):
             return Refusal(Bound.FILTERS, _WHY_FILTERED)
@@ -77,14 +75,7 @@ class SpendGate:
             return None
         now, who = self._clock.now(), SpentFor.of(message)
         keys = TotalKeys.of(chain_id, who, now)
-        totals = self._spending.totals(keys.all)
-        refusal = self._bounds.refusal(who, keys, totals, wei=0, now=now, executes=executes)
-        has_failed = keys.message is not None and totals.get(keys.message, NOTHING).failures > 0
-        if refusal is None and not executes and has_failed:
-            # Its recipient reverted, and each further delivery would execute it again. It needs no delivery, and the last failure
-            # is left to the execution queue, which pays nothing until a simulation succeeds.
-            return self._bounds.failed(keys, totals, now=now, spared=1)
-        return refusal
+        return self._bounds.refusal(who, keys, self._spending.totals(keys.all), wei=0, now=now)
 
     def admit(self, message: Message, chain_id: int) -> None:
         """Raises if there is no room; see `refusal`.
@@ -95,11 +86,6 @@ class SpendGate:
         refusal = self.refusal(message, chain_id)
         if refusal is not None:
             raise SpendBlockedError(refusal)
-
-    def failures(self, message: Message) -> int:
-        """Returns how many executions of a message have failed on chain."""
-        key = TotalKeys.of(message.destination_chain, SpentFor.of(message), self._clock.now()).message
-        return 0 if key is None else self._spending.totals([key]).get(key, NOTHING).failures
 
     def note_blocked(self, subject: str, message: Message, refusal: Refusal) -> float:
         """Records that something is blocked; returns when to check again (Unix seconds).

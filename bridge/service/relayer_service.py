@@ -160,7 +160,6 @@ class RelayerService:
                 settings=self._settings,
                 bounds=self._bounds,
                 multicall=self.deployment.chain(chain_id).multicall,
-                router=self.deployment.chain(chain_id).router,
             )
             for chain_id, signers in paying.items()
             for address, signer in _by_address([*signers, *retrying]).items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
@@ -11,18 +11,16 @@ from sqlalchemy import Connection, Executable, bindparam, delete, insert, select
 from bridge.protocol.lanes import Lane
 from bridge.records.spending import (
     EVER,
-    NOTHING,
     Blocked,
     Bound,
     LaneSpent,
     SpentFor,
-    Total,
     TotalKey,
     TotalKeys,
     gwei_of,
     lane_of,
 )
-from bridge.records.transactions import CallBatch, Slot, SpendCheck, costs_of, failures_of
+from bridge.records.transactions import CallBatch, Slot, SpendCheck, costs_of
 from bridge.store.database import Database, insert_into
 from bridge.store.tables import spending, spending_blocked, spending_totals
 
@@ -32,7 +30,7 @@ _OF_SLOTS = (
     .where(spending.c.slot_id.in_(bindparam("slot_ids", expanding=True)))
     .order_by(spending.c.slot_id, spending.c.position)
 )
-_TOTALS = select(spending_totals.c.of, spending_totals.c.gwei, spending_totals.c.failures).where(
+_TOTALS = select(spending_totals.c.of, spending_totals.c.gwei).where(
     spending_totals.c.chain_id == bindparam("chain"),
     spending_totals.c.day == bindparam("on"),
     spending_totals.c.of.in_(bindparam("names", expanding=True)),
@@ -40,7 +38,7 @@ _TOTALS = select(spending_totals.c.of, spending_totals.c.gwei, spending_totals.c
 _CHANGE = (
     update(spending)
     .where(spending.c.slot_id == bindparam("slot"), spending.c.position == bindparam("place"))
-    .values(gwei=bindparam("now_gwei"), failures=bindparam("now_failures"))
+    .values(gwei=bindparam("now_gwei"))
 )
 
 
@@ -58,8 +56,8 @@ class Spending:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def totals(self, keys: Sequence[TotalKey]) -> Mapping[TotalKey, Total]:
-        """Returns the totals of the given keys; a missing total is zero."""
+    def totals(self, keys: Sequence[TotalKey]) -> Mapping[TotalKey, int]:
+        """Returns the totals of the given keys in gwei; a missing total is zero."""
         with self._database.reading() as connection:
             return totals_of(connection, keys)
 
@@ -129,9 +127,9 @@ def forget_totals(connection: Connection, message_ids: Sequence[bytes], chain_id
     connection.execute(delete(spending_totals).where(there & named))
 
 
-def totals_of(connection: Connection, keys: Sequence[TotalKey]) -> dict[TotalKey, Total]:
+def totals_of(connection: Connection, keys: Sequence[TotalKey]) -> dict[TotalKey, int]:
     """See `Spending.totals`."""
-    found = dict[TotalKey, Total]()
+    found = dict[TotalKey, int]()
     groups: defaultdict[tuple[int, int], set[str]] = defaultdict(set)
     for key in keys:
         groups[key.chain_id, key.day].add(key.of)
@@ -139,14 +137,14 @@ def totals_of(connection: Connection, keys: Sequence[TotalKey]) -> dict[TotalKey
         ordered = sorted(names)
         for start in range(0, len(ordered), _AT_ONCE):
             asked = {"chain": chain_id, "on": day, "names": ordered[start : start + _AT_ONCE]}
-            for name, gwei, failures in connection.execute(_TOTALS, asked):
-                found[TotalKey(chain_id, day, name)] = Total(gwei, failures)
+            for name, gwei in connection.execute(_TOTALS, asked):
+                found[TotalKey(chain_id, day, name)] = gwei
     return found
 
 
 def reserved(connection: Connection, given: Sequence[tuple[Slot, CallBatch]], check: SpendCheck) -> None:
     """Records the maximum cost of new slots by the message they serve."""
-    rows, added = [], defaultdict[TotalKey, Total](Total)
+    rows, added = [], Counter[TotalKey]()
     for slot, batch in given:
         for position, part in enumerate(batch.parts):
             who = check.spent_for.get(part.transaction_key)
@@ -154,7 +152,7 @@ def reserved(connection: Connection, given: Sequence[tuple[Slot, CallBatch]], ch
             gwei = gwei_of(check.cost(batch, part)) + data
             rows.append(_row(slot, position, who, gwei, data))
             for key in TotalKeys.of(slot.chain_id, who, slot.reserved_at).all:
-                added[key] = added[key].plus(gwei, failures_of(slot, who))
+                added[key] += gwei
     if rows:
         connection.execute(insert(spending), rows)
         _add_to_totals(connection, added)
@@ -162,20 +160,18 @@ def reserved(connection: Connection, given: Sequence[tuple[Slot, CallBatch]], ch
 
 def settle(connection: Connection, slots: Sequence[Slot]) -> None:
     """Records the actual cost of slots so far."""
-    by_id = {slot.slot_id: (slot, costs) for slot in slots if (costs := costs_of(slot))}
+    by_id = {slot.slot_id: costs for slot in slots if (costs := costs_of(slot))}
     if not by_id:
         return
-    changes, added = [], defaultdict[TotalKey, Total](Total)
+    changes, added = [], Counter[TotalKey]()
     for row in connection.execute(_OF_SLOTS, {"slot_ids": list(by_id)}).mappings().all():
-        slot, costs = by_id[row["slot_id"]]
-        who = _spent_for(row)
-        gwei, failures = gwei_of(costs[row["position"]]) + row["data_gwei"], failures_of(slot, who)
-        if (gwei, failures) == (row["gwei"], row["failures"]):
+        costs = by_id[row["slot_id"]]
+        gwei = gwei_of(costs[row["position"]]) + row["data_gwei"]
+        if gwei == row["gwei"]:
             continue
-        key = {"slot": row["slot_id"], "place": row["position"]}
-        changes.append({**key, "now_gwei": gwei, "now_failures": failures})
-        for total in TotalKeys.of(row["chain_id"], who, row["reserved_at"]).all:
-            added[total] = added[total].plus(gwei - row["gwei"], failures - row["failures"])
+        changes.append({"slot": row["slot_id"], "place": row["position"], "now_gwei": gwei})
+        for total in TotalKeys.of(row["chain_id"], _spent_for(row), row["reserved_at"]).all:
+            added[total] += gwei - row["gwei"]
     if changes:
         connection.execute(_CHANGE, changes)
         _add_to_totals(connection, added)
@@ -187,23 +183,17 @@ def spent_for(connection: Connection, slot_id: int) -> list[tuple[SpentFor | Non
     return [(_spent_for(row), row["gwei"] - row["data_gwei"]) for row in found]
 
 
-def _add_to_totals(connection: Connection, added: Mapping[TotalKey, Total]) -> None:
+def _add_to_totals(connection: Connection, added: Mapping[TotalKey, int]) -> None:
     """Adds differences to totals, in a fixed order to avoid deadlocks."""
     rows = [
-        {
-            "chain_id": key.chain_id,
-            "day": key.day,
-            "of": key.of,
-            "gwei": added[key].gwei,
-            "failures": added[key].failures,
-        }
+        {"chain_id": key.chain_id, "day": key.day, "of": key.of, "gwei": added[key]}
         for key in sorted(added)
-        if added[key] != NOTHING
+        if added[key]
     ]
     if not rows:
         return
-    adding, table = insert_into(connection, spending_totals), spending_totals.c
-    summed = {"gwei": table.gwei + adding.excluded.gwei, "failures": table.failures + adding.excluded.failures}
+    adding = insert_into(connection, spending_totals)
+    summed = {"gwei": spending_totals.c.gwei + adding.excluded.gwei}
     connection.execute(adding.on_conflict_do_update(index_elements=["chain_id", "day", "of"], set_=summed), rows)
 
 
@@ -229,7 +219,6 @@ def _row(slot: Slot, position: int, who: SpentFor | None, gwei: int, data_gwei: 
         "destination_chain": who and who.lane.destination_chain,
         "gwei": gwei,
         "data_gwei": data_gwei,
-        "failures": failures_of(slot, who),
     }
 
 

@@ -273,7 +273,6 @@ spending = Table(
     Column("destination_chain", BigInteger),
     Column("gwei", BigInteger, nullable=False),
     Column("data_gwei", BigInteger, nullable=False),  # the part for a rollup's data, which no receipt lowers
-    Column("failures", Integer, nullable=False),
 )
 
 spending_totals = Table(
@@ -283,7 +282,6 @@ spending_totals = Table(
     _key("day", Integer),
     Column("of", String, primary_key=True),
     Column("gwei", BigInteger, nullable=False),
-    Column("failures", Integer, nullable=False),
     Index(None, "day"),
 )
 

@@ -250,7 +250,6 @@ def _senders(
             settings=settings,
             bounds=bounds,
             multicall=deployed.multicall,
-            router=deployed.router,
         )
         for deployed in world.deployment.chains
         for signer in (RELAYER, DAPP)

@@ -12,14 +12,12 @@ from bridge.protocol.message import Message
 from bridge.protocol.ports import Call, Fees
 from bridge.records.spending import (
     GWEI,
-    NOTHING,
     Blocked,
     Bound,
     LaneSpent,
     SpendBlockedError,
     SpendBounds,
     SpentFor,
-    Total,
     TotalKeys,
 )
 from bridge.records.transactions import BatchedCall, CallBatch, Inclusion, SignedVersion, Slot, SlotRequest, SpendCheck
@@ -51,18 +49,14 @@ def reserved(
     return store.transactions.reserve(BETA, account, requests, first_nonce=0, now=now, check=check), check
 
 
-def total(store: Store, of: Message, now: float = 10.0) -> dict[str, Total]:
+def gwei(store: Store, of: Message, now: float = 10.0) -> dict[str, int]:
     keys = TotalKeys.of(BETA, SpentFor.of(of), now)
     assert keys.message is not None
     assert keys.sender is not None
     assert keys.lane is not None
     named = {"chain": keys.chain, "message": keys.message, "sender": keys.sender, "lane": keys.lane}
     found = store.spending.totals(keys.all)
-    return {name: found.get(key, NOTHING) for name, key in named.items()}
-
-
-def gwei(store: Store, of: Message, now: float = 10.0) -> dict[str, int]:
-    return {name: one.gwei for name, one in total(store, of, now).items()}
+    return {name: found.get(key, 0) for name, key in named.items()}
 
 
 def same(amount: int) -> dict[str, int]:
@@ -164,60 +158,6 @@ def test_shared_transaction_is_charged_by_gas(
     assert store.transactions.sign(shared.slot_id, version("v"), replaces=None)
     store.transactions.include([(shared.slot_id, Inclusion(word("v"), block(5), True, GAS))])
     assert {gwei(store, one)["message"] for one in (first, second)} <= {ONE // 2, ONE // 2 + 1}
-
-
-def test_failed_executions_count_for_message_and_sender(store: Store) -> None:
-    one, bounds = message(1), SpendBounds(message_failures=2, sender_failures=3)
-
-    def fail(of: Message, round_: int, *, now: float = 10.0) -> SpendCheck:
-        (slot,), check = reserved(store, request(of, f"execute/0x{of.id.hex()}/{round_}"), bounds=bounds, now=now)
-        if slot is not None:
-            name = f"{of.nonce} {round_}"
-            assert store.transactions.sign(slot.slot_id, version(name), replaces=None)
-            store.transactions.include([(slot.slot_id, Inclusion(word(name), block(5), False, GAS))])
-        return check
-
-    for number in range(2):
-        assert not fail(one, number).refusals
-    (refusal,) = fail(one, 2).refusals.values()
-    assert refusal.bound is Bound.MESSAGE_FAILURES
-    assert (
-        "its execution failed 2 times in a transaction, or may still do so, and spending.message_failures is 2"
-        in refusal.why
-    )
-    other = message(2)
-    reserved(store, request(other, f"execute/0x{other.id.hex()}/0"), bounds=bounds)  # under way: it may fail
-    (refusal,) = fail(message(3), 0).refusals.values()
-    assert refusal.bound is Bound.SENDER_FAILURES
-    assert total(store, other)["sender"].failures == 3
-    (slot,) = store.transactions.slots_for(f"execute/0x{other.id.hex()}/0")
-    assert store.transactions.sign(slot.slot_id, version("done"), replaces=None)
-    store.transactions.include([(slot.slot_id, Inclusion(word("done"), block(5), True, GAS))])
-    assert total(store, other)["sender"].failures == 2, "it succeeded"
-    assert not fail(message(3), 1, now=DAY + 10.0).refusals
-    assert not reserved(store, request(one, "a delivery"), bounds=bounds)[1].refusals
-
-
-def test_refused_deliveries_count_until_a_reorg(
-    store: Store,
-) -> None:
-    refused, taken = message(1), replace(message(2), sender=word("another"))
-
-    def together(wanted: Sequence[SlotRequest]) -> list[CallBatch]:
-        parts = tuple(BatchedCall(one.transaction_key, GAS) for one in wanted)
-        return [CallBatch(Call(to="0x" + "bb" * 20, data=b"", gas=len(parts) * GAS), parts)]
-
-    requests = [request(refused, "a"), request(taken, "b")]
-    slot, _ = store.transactions.reserve(BETA, ACCOUNT, requests, first_nonce=0, now=10.0, pack=together)
-    assert slot is not None
-    assert store.transactions.sign(slot.slot_id, version("v"), replaces=None)
-    landed = Inclusion(word("v"), block(5), True, GAS, frozenset({refused.id}))
-    for _ in range(2):
-        store.transactions.include([(slot.slot_id, landed)])
-        found = [{name: one.failures for name, one in total(store, of).items()} for of in (refused, taken)]
-        assert [(one["message"], one["sender"]) for one in found] == [(1, 1), (0, 0)]
-        store.transactions.orphan(slot.slot_id)
-        assert total(store, refused)["message"].failures == 0
 
 
 def test_no_restart_forgets_what_was_spent(url: str) -> None:
