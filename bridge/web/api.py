@@ -16,14 +16,13 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 from bridge.dead_letters.review import Opened
 from bridge.protocol.classification import class_of
-from bridge.protocol.deployment import DeploymentError
 from bridge.protocol.gmps import Gmp, UnknownGmpError
-from bridge.protocol.lanes import Lane, LaneState
+from bridge.protocol.lanes import Lane
 from bridge.protocol.retry_requests import RetryRequest
 from bridge.protocol.times import iso
 from bridge.queries.dead_letters import letter_value, opened_value
 from bridge.queries.explain import Stored, read_stored, stored_explanation
-from bridge.queries.lanes import LaneHaltedError, change_lane, lane_change_value, read_to_value
+from bridge.queries.lanes import read_to_value
 from bridge.queries.messages import delivery_value, explanation_value, record_value
 from bridge.queries.overview import overview_value
 from bridge.records.dead_letters import LetterStatus
@@ -118,8 +117,7 @@ def add_api(app: FastAPI, sources: Sources, listing: MessageList, token: SecretS
     known = [Depends(_known_parameters)]
     for routes in (_messages(sources, listing), _relayed(sources)):
         app.include_router(routes, prefix=PREFIX, dependencies=known)
-    for routes in (_deliveries_and_letters(sources), _lane_changes(sources)):
-        app.include_router(routes, prefix=PREFIX, dependencies=[Depends(needs_token), *known])
+    app.include_router(_for_operators(sources), prefix=PREFIX, dependencies=[Depends(needs_token), *known])
 
     @app.exception_handler(ApiError)
     def failed(_request: Request, error: ApiError) -> Response:
@@ -208,15 +206,10 @@ def _relayed(sources: Sources) -> APIRouter:
         statuses = frozenset(LetterStatus if status is None else {status})
         return _json([letter_value(one) for one in (log.dead_letters(statuses=statuses, limit=limit) if log else ())])
 
-    @routes.get("/lanes", summary="Held lanes")
-    def lanes() -> Response:
-        store = sources.store()
-        return _json([lane_change_value(one, deployment) for one in (store.lanes.held() if store else ())])
-
     return routes
 
 
-def _deliveries_and_letters(sources: Sources) -> APIRouter:
+def _for_operators(sources: Sources) -> APIRouter:
     """Routes that require the token: the contents of dead letters, and changes of messages and deliveries."""
     routes = APIRouter(tags=["operators"])
     deployment = sources.deployment
@@ -249,33 +242,6 @@ def _deliveries_and_letters(sources: Sources) -> APIRouter:
     @routes.post("/deliveries/{event_id:path}/replay", summary="Reopen a delivered or dead delivery")
     def replay(event_id: str, why: Reason) -> Response:
         return _json(delivery_value(_replayed(sources, event_id, why), deployment))
-
-    return routes
-
-
-def _lane_changes(sources: Sources) -> APIRouter:
-    """Routes that require the token."""
-    routes = APIRouter(tags=["operators"])
-    deployment = sources.deployment
-
-    def change(source: str, destination: str, state: LaneState, why: Reason) -> Response:
-        now, lanes = sources.clock(), _store(sources).lanes
-        try:
-            lane = Lane(*(deployment.chain(end).chain_id for end in (source, destination)))
-            changed, _ = change_lane(deployment, lanes, lane, state=state, reason=why.reason, by=why.by, now=now)
-        except DeploymentError as error:
-            raise ApiError(404, str(error)) from error
-        except LaneHaltedError as error:
-            raise ApiError(409, str(error)) from error
-        return _json(lane_change_value(changed, deployment))
-
-    @routes.post("/lanes/{source}/{destination}/pause", summary="Hold back a lane's deliveries")
-    def pause(source: str, destination: str, why: Reason) -> Response:
-        return change(source, destination, LaneState.PAUSED, why)
-
-    @routes.post("/lanes/{source}/{destination}/resume", summary="Resume a held lane")
-    def resume(source: str, destination: str, why: Reason) -> Response:
-        return change(source, destination, LaneState.RUNNING, why)
 
     return routes
 

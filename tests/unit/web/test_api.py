@@ -13,7 +13,6 @@ from pydantic import SecretStr
 
 from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.lanes import Lane, LaneState
 from bridge.protocol.message import Message
 from bridge.records.jobs import RetryJob, RetryState
 from bridge.records.outbox import Dead, OutboxState, TryAgain
@@ -143,15 +142,6 @@ def test_api_replay_spares_deliveries_with_a_letter(api: Api) -> None:
     assert api.post(f"/deliveries/{api.letter}9/replay", why).status_code == 404
 
 
-def test_api_holds_and_resumes_a_lane(api: Api) -> None:
-    paused = api.post("/lanes/alpha/beta/pause", {"reason": "router upgrade", "by": "ann"}).json()
-    assert (paused["state"], paused["by"]) == ("PAUSED", "ann")
-    assert api.get("/lanes") == api.get("/status")["lanes"] == [paused]
-    assert api.post("/lanes/alpha/beta/resume", {"reason": "done"}).json()["state"] == "RUNNING"
-    assert api.world.relayer.lanes.state(Lane(ALPHA, BETA)) is LaneState.RUNNING
-    assert api.post("/lanes/alpha/gamma/pause", {"reason": "x"}).status_code == 404
-
-
 def test_api_letters_and_changes_need_the_token(api: Api) -> None:
     letter = f"/dead-letters/{api.letter}"
     assert [one["id"] for one in api.get("/dead-letters")] == [api.letter], "that there is one is open"
@@ -159,8 +149,6 @@ def test_api_letters_and_changes_need_the_token(api: Api) -> None:
     changes: list[tuple[str, dict[str, str]]] = [
         (f"/messages/{id_of(api.failing)}/retry", {}),
         (f"/deliveries/{api.pending}/replay", {"reason": "x"}),
-        ("/lanes/alpha/beta/pause", {"reason": "x"}),
-        ("/lanes/alpha/beta/resume", {"reason": "x"}),
     ]
     for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Token {TOKEN}"}):
         assert api.client.get(f"/v1{letter}", headers=headers).status_code == 401
@@ -179,7 +167,7 @@ ERRORS = [
     ("/messages?limit=0", 422, "limit: Input should be greater than or equal to 1"),
     ("/messages?messageId=1", 400, "'messageId' is not a filter"),
     ("/deliveries?message_id=0x12", 422, "'message_id' is not a parameter of this path"),
-    ("/lanes?state=PAUSED", 422, "'state' is not a parameter of this path; it has none"),
+    ("/status?state=PAUSED", 422, "'state' is not a parameter of this path; it has none"),
     ("/nothing", 404, "/v1/nothing"),
 ]
 
@@ -193,8 +181,8 @@ def test_api_errors_are_json_and_name_the_value(api: Api) -> None:
 
 
 def test_api_refuses_bodies_that_hide_text_or_are_unknown(api: Api) -> None:
-    pause = "/lanes/alpha/beta/pause"
+    replay = f"/deliveries/{api.pending}/replay"
     bodies: list[Any] = [{"reason": "a\x1b[2Kb"}, {"reason": ""}, {"reason": "x", "state": "HALTED"}, [], "x"]
     for body in bodies:
-        assert api.post(pause, body).status_code == 422
-    assert api.client.post(f"/v1{pause}", headers=BEARER, content=b"{").status_code == 422
+        assert api.post(replay, body).status_code == 422
+    assert api.client.post(f"/v1{replay}", headers=BEARER, content=b"{").status_code == 422
