@@ -9,23 +9,20 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import typer
-from eth_utils.address import to_checksum_address
 
 from bridge.cli.output import CliError, UsageError, details, progress, result, table, with_network
 from bridge.cli.root import DEVNET, current
 from bridge.cli.workspace import Workspace
 from bridge.client import NotIncludedError, RefusedError, transact
-from bridge.deploy.preview import ChainPreview, gas_price, simulated
-from bridge.deploy.safe import Batch, make_batches, require_safe, save
+from bridge.deploy.safe import Batch, make_batches, save
 from bridge.deploy.transactions import DeployError, Transaction, why_refused
 from bridge.devnet.accounts import DEPLOYER_KEY
 from bridge.evm.chain import EvmChain
 from bridge.evm.settings import SignerSource
 from bridge.evm.signing import LocalSigner, Signer
 from bridge.protocol.addresses import AddressError, checksummed
-from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
-from bridge.protocol.ports import Call, CallRevertedError, TransientError, read_view
+from bridge.protocol.ports import Call, CallRevertedError, TransientError
 from bridge.records.spending import ether
 from bridge.service.connections import connected, newest_blocks
 from bridge.service.keys import opened
@@ -36,8 +33,6 @@ _ROLES: Final = "waybill role show"
 Chains = Annotated[
     str | None, typer.Option("--chains", help="Restrict to these chains, separated by commas.", show_default=False)
 ]
-
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Send nothing, and print each transaction with its gas.")]
 
 Steps = Callable[[ChainDeployment, EvmChain, str], Awaitable[Sequence[Transaction]]]
 """Reads a chain, and returns the calls that an account has to make there. Takes the account last."""
@@ -101,14 +96,6 @@ def safe_address() -> str | None:
         raise UsageError(f"--safe: {error}") from error
 
 
-def _simulated_account(workspace: Workspace, *, by_owner: bool) -> str | None:
-    """Returns the account of a dry run, or None to simulate the owner of each router."""
-    if (safe := safe_address()) is not None:
-        return safe
-    is_named = current().signer is not None or current().key is not None
-    return signer(workspace).address if is_named or workspace.network == DEVNET or not by_owner else None
-
-
 def named_chains(deployment: Deployment, names: str | None) -> list[ChainDeployment]:
     """Returns the chains of a comma-separated list, or all chains.
 
@@ -129,10 +116,8 @@ def carry_out(
     *,
     then: str,
     after: After,
-    dry_run: bool = False,
-    by_owner: bool = True,
 ) -> None:
-    """Makes an account's calls on each chain, simulates them, or writes them as batches for a Safe. Prints the outcome.
+    """Makes an account's calls on each chain, or writes them as batches for a Safe. Prints the outcome.
 
     A chain that refuses does not hold up the others. In JSON, each chain has a row with ``chain``,
     ``transactions`` by name, ``error`` and the fields that `after` reads.
@@ -144,24 +129,18 @@ def carry_out(
         steps: the calls.
         then: the effect once a Safe's owners have executed all batches.
         after: see `After`.
-        dry_run: whether to simulate the calls instead.
-        by_owner: whether the router's owner may make them; a dry run without an account then simulates the
-            owner's calls.
 
     Raises:
-        CliError: a chain refused a call, or would refuse a simulated one.
+        CliError: a chain refused a call.
     """
     calls, safe = _Calls(workspace, chains, name, steps), safe_address()
+    if safe is None:
+        _print_done(asyncio.run(calls.send(signer(workspace), after)))
+        return
     try:
-        if dry_run:
-            print_preview(asyncio.run(calls.preview(_simulated_account(workspace, by_owner=by_owner), safe)))
-            return
-        if safe is not None:
-            print_batches(asyncio.run(calls.write_batches(safe)), then=then)
-            return
+        print_batches(asyncio.run(calls.write_batches(safe)), then=then)
     except DeployError as error:
         raise CliError(str(error), next_step=_ROLES) from error
-    _print_done(asyncio.run(calls.send(signer(workspace), after)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,28 +152,9 @@ class _Calls:
     name: str
     steps: Steps
 
-    def _connected(self, *, eager: bool) -> AbstractAsyncContextManager[dict[int, EvmChain]]:
+    def _connected(self) -> AbstractAsyncContextManager[dict[int, EvmChain]]:
         deployment, ids = self.workspace.deployment(), [here.chain_id for here in self.chains]
-        return connected(deployment, self.workspace.settings(), ids, eager=eager)
-
-    async def preview(self, account: str | None, safe: str | None) -> list[ChainPreview]:
-        """Estimates the calls of an account, or of each router's owner if it is None.
-
-        Checks that `safe` is a Safe, if given.
-        """
-        async with self._connected(eager=True) as opened:
-            return [await self._preview(here, opened[here.chain_id], account, safe) for here in self.chains]
-
-    async def _preview(
-        self, here: ChainDeployment, chain: EvmChain, account: str | None, safe: str | None
-    ) -> ChainPreview:
-        if safe is not None:
-            await require_safe(here.name, chain, safe)
-        if account is None:
-            account = to_checksum_address(await read_view(chain, ROUTER, here.router, "owner"))
-            progress(f"{here.name}: as the owner {account}, since no key is given")
-        estimates = await simulated(here.name, chain, account, await self.steps(here, chain, account))
-        return ChainPreview(here.name, estimates, await gas_price(chain))
+        return connected(deployment, self.workspace.settings(), ids, eager=False)
 
     async def write_batches(self, safe: str) -> list[Batch]:
         """Writes batches for the chains that answer.
@@ -204,7 +164,7 @@ class _Calls:
         """
         folder = self.workspace.deployments_file.with_suffix(f".{self.name.replace(' ', '-')}.safe")
         batches = []
-        async with self._connected(eager=False) as opened:
+        async with self._connected() as opened:
             answering = await newest_blocks(opened)
             if not answering:
                 names = ", ".join(here.name for here in self.chains)
@@ -221,7 +181,7 @@ class _Calls:
     async def send(self, account: Signer, after: After) -> list[dict[str, Any]]:
         """Makes the calls on all chains concurrently, and returns a row per chain."""
         rows: list[dict[str, Any]] = [{"chain": here.name, "transactions": {}, "error": None} for here in self.chains]
-        async with self._connected(eager=False) as opened:
+        async with self._connected() as opened:
             answering = await newest_blocks(opened)
 
             async def work(row: dict[str, Any], here: ChainDeployment) -> None:
@@ -284,35 +244,6 @@ def _print_done(done: Sequence[dict[str, Any]]) -> None:
     result({"chains": done}, render=lambda console: console.print(drawn))
     if failed := [row["chain"] for row in done if row["error"]]:
         raise CliError(f"failed on {', '.join(failed)}", next_step=_ROLES)
-
-
-def print_preview(chains: Sequence[ChainPreview]) -> None:
-    """Prints simulated transactions with their gas and cost."""
-    value = {
-        chain.name: {
-            "gas": chain.gas,
-            "weiPerGas": chain.price,
-            "wei": str(chain.cost),
-            "transactions": [
-                {
-                    "name": one.transaction.name,
-                    "to": one.transaction.to,
-                    "data": f"0x{one.transaction.data.hex()}",
-                    "gas": one.gas,
-                }
-                for one in chain.estimates
-            ],
-        }
-        for chain in chains
-    }
-    rows = [
-        [chain.name, one.transaction.name, one.transaction.to, f"{one.gas:,}", ether(chain.cost_of(one))]
-        for chain in chains
-        for one in chain.estimates
-    ]
-    rows += [[chain.name, "all", "", f"{chain.gas:,}", ether(chain.cost)] for chain in chains]
-    drawn = table("Nothing was sent", ["chain", "transaction", "to", "gas", "cost"], rows)
-    result(value, render=lambda console: console.print(drawn))
 
 
 def print_batches(batches: Sequence[Batch], *, then: str) -> None:

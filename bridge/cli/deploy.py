@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 
-from bridge.cli.decider import print_batches, print_preview, safe_address, signer
-from bridge.cli.output import CliError, UsageError, progress, result
+from bridge.cli.decider import print_batches, safe_address, signer
+from bridge.cli.output import CliError, UsageError, progress, result, table
 from bridge.cli.workspace import Workspace
 from bridge.deploy.deploy import deploy as deploy_network
 from bridge.deploy.deploy import deploy_by_safe, preview
 from bridge.deploy.plan import NetworkPlan
+from bridge.deploy.preview import ChainPreview
 from bridge.evm.rpc_answers import RpcError
 from bridge.protocol.ports import TransientError
+from bridge.records.spending import ether
 from bridge.service.connections import independent
 
 T = TypeVar("T")
@@ -55,7 +57,7 @@ def deploy(
     target = workspace.deployments_file
     if dry_run:
         previewing = preview(described, target, progress, accept_single_verifier=accept_single_verifier, safe=safe)
-        print_preview(_run(previewing, path))
+        _print_preview(_run(previewing, path))
         return
     if safe is not None:
         by_safe = deploy_by_safe(described, safe, target, progress, accept_single_verifier=accept_single_verifier)
@@ -98,3 +100,32 @@ def _run(work: Coroutine[Any, Any, T], plan: Path) -> T:
             str(error),
             next_step=f"correct that chain's rpcUrls in {plan}, or the variables it names, and run the same command again",
         ) from error
+
+
+def _print_preview(chains: Sequence[ChainPreview]) -> None:
+    """Prints simulated transactions with their gas and cost."""
+    value = {
+        chain.name: {
+            "gas": chain.gas,
+            "weiPerGas": chain.price,
+            "wei": str(chain.cost),
+            "transactions": [
+                {
+                    "name": one.transaction.name,
+                    "to": one.transaction.to,
+                    "data": f"0x{one.transaction.data.hex()}",
+                    "gas": one.gas,
+                }
+                for one in chain.estimates
+            ],
+        }
+        for chain in chains
+    }
+    rows = [
+        [chain.name, one.transaction.name, one.transaction.to, f"{one.gas:,}", ether(chain.cost_of(one))]
+        for chain in chains
+        for one in chain.estimates
+    ]
+    rows += [[chain.name, "all", "", f"{chain.gas:,}", ether(chain.cost)] for chain in chains]
+    drawn = table("Nothing was sent", ["chain", "transaction", "to", "gas", "cost"], rows)
+    result(value, render=lambda console: console.print(drawn))

@@ -9,7 +9,7 @@ import typer
 from eth_utils.address import to_checksum_address
 
 from bridge.cli import options
-from bridge.cli.decider import Chains, DryRun, carry_out, named_chains
+from bridge.cli.decider import Chains, carry_out, named_chains
 from bridge.cli.output import UsageError
 from bridge.cli.workspace import Workspace
 from bridge.deploy.transactions import Transaction
@@ -33,7 +33,6 @@ def pause(
     hours: Annotated[
         float, typer.Option("--for", help="Hours; the router allows up to 168, and 6 to a tripwire.", min=0.01)
     ] = 6,
-    dry_run: DryRun = False,
 ) -> None:
     """Pause a GMP, as guardian, tripwire or owner.
 
@@ -48,7 +47,7 @@ def pause(
     def call(number: Gmp, time: int) -> bytes:
         return ROUTER.encode("pauseGmp", int(number), time + int(hours * 3600))
 
-    _change_pause("pause", gmp, chains, call, then="is paused", dry_run=dry_run)
+    _change_pause("pause", gmp, chains, call, then="is paused")
 
 
 @app.command()
@@ -56,7 +55,6 @@ def resume(
     gmp: GmpName,
     *,
     chains: Chains = None,
-    dry_run: DryRun = False,
 ) -> None:
     """End a GMP's pause now. The guardian can end pauses of guardian and tripwire, the owner any pause.
 
@@ -68,7 +66,7 @@ def resume(
     def call(number: Gmp, _time: int) -> bytes:
         return ROUTER.encode("endGmpPause", int(number))
 
-    _change_pause("resume", gmp, chains, call, then="is resumed", dry_run=dry_run)
+    _change_pause("resume", gmp, chains, call, then="is resumed")
 
 
 @app.command()
@@ -76,7 +74,6 @@ def revoke(
     gmp: GmpName,
     *,
     chains: Chains = None,
-    dry_run: DryRun = False,
 ) -> None:
     """Revoke the adapter of an untrusted GMP, as revoker or owner.
 
@@ -103,7 +100,7 @@ def revoke(
         return {"adapter": await present(here, chain)}
 
     then = f"receipts of {number.label} are void"
-    carry_out(workspace, wanted, f"revoke {number.label}", steps, then=then, after=after, dry_run=dry_run)
+    carry_out(workspace, wanted, f"revoke {number.label}", steps, then=then, after=after)
 
 
 @app.command()
@@ -115,8 +112,6 @@ def floor(
     gmps: Annotated[
         int, typer.Argument(help="Minimum number of GMPs that must deliver.", min=1, max=16, metavar="GMPS")
     ],
-    *,
-    dry_run: DryRun = False,
 ) -> None:
     """Set a lane's floor: the minimum quorum for recipients without a policy.
 
@@ -142,7 +137,7 @@ def floor(
 
     then = f"{target.name} requires {gmps} GMPs for messages from {origin.name}"
     name = f"floor {origin.name} {target.name}"
-    carry_out(workspace, [target], name, steps, then=then, after=after, dry_run=dry_run)
+    carry_out(workspace, [target], name, steps, then=then, after=after)
 
 
 def _gmp_on(workspace: Workspace, named: str, chains: str | None) -> tuple[Gmp, list[ChainDeployment]]:
@@ -158,9 +153,7 @@ def _gmp_on(workspace: Workspace, named: str, chains: str | None) -> tuple[Gmp, 
     return gmp, wanted
 
 
-def _change_pause(
-    what: str, named: str, chains: str | None, call: Callable[[Gmp, int], bytes], *, then: str, dry_run: bool
-) -> None:
+def _change_pause(what: str, named: str, chains: str | None, call: Callable[[Gmp, int], bytes], *, then: str) -> None:
     """Pauses or resumes a GMP on the routers; `call` takes the GMP and the chain's time, in Unix seconds."""
     workspace = Workspace.current()
     gmp, wanted = _gmp_on(workspace, named, chains)
@@ -173,4 +166,4 @@ def _change_pause(
         return {"pausedUntil": iso(until) if until > (await chain.head()).timestamp else None}
 
     then = f"{gmp.label} {then}"
-    carry_out(workspace, wanted, f"{what} {gmp.label}", steps, then=then, after=after, dry_run=dry_run)
+    carry_out(workspace, wanted, f"{what} {gmp.label}", steps, then=then, after=after)

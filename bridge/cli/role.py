@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 from eth_utils.address import to_checksum_address
 
-from bridge.cli.decider import Chains, DryRun, Steps, carry_out, named_chains
+from bridge.cli.decider import Chains, Steps, carry_out, named_chains
 from bridge.cli.output import UsageError, progress, result, table
 from bridge.cli.workspace import Workspace
 from bridge.deploy.transactions import DeployError, Transaction
@@ -25,7 +25,6 @@ from bridge.settings import ANY
 
 app = typer.Typer(help="Show and assign the roles on routers, and transfer ownership.", no_args_is_help=True)
 
-_BY_OTHERS: Final = ("role retrier", "role accept")  # a sender names its retrier, and the next owner accepts
 _NOBODY: Final = "0x" + "00" * 20
 _OWNED: Final = contract(
     "owner() returns (address)",
@@ -110,7 +109,6 @@ def set_role(
     account: Account,
     *,
     chains: Chains = None,
-    dry_run: DryRun = False,
 ) -> None:
     """Assign a role to an account, as the router's owner.
 
@@ -130,7 +128,7 @@ def set_role(
             return []
         return [Transaction(str(role), here.router, role.call(named))]
 
-    _carry_out(workspace, wanted, f"role {role}", steps, dry_run=dry_run)
+    _carry_out(workspace, wanted, f"role {role}", steps)
 
 
 @app.command()
@@ -138,7 +136,6 @@ def transfer(
     account: Account,
     *,
     chains: Chains = None,
-    dry_run: DryRun = False,
 ) -> None:
     """Offer the ownership of routers and parameters to an account, as their owner.
 
@@ -160,14 +157,13 @@ def transfer(
         ]
 
     wanted = named_chains(workspace.deployment(), chains)
-    _carry_out(workspace, wanted, "role transfer", steps, dry_run=dry_run)
+    _carry_out(workspace, wanted, "role transfer", steps)
 
 
 @app.command()
 def accept(
     *,
     chains: Chains = None,
-    dry_run: DryRun = False,
 ) -> None:
     """Accept the ownership that was offered to the signer.
 
@@ -188,30 +184,14 @@ def accept(
         ]
 
     wanted = named_chains(workspace.deployment(), chains)
-    _carry_out(workspace, wanted, "role accept", steps, dry_run=dry_run)
+    _carry_out(workspace, wanted, "role accept", steps)
 
 
-def _carry_out(
-    workspace: Workspace,
-    chains: list[ChainDeployment],
-    name: str,
-    steps: Steps,
-    *,
-    dry_run: bool,
-) -> None:
+def _carry_out(workspace: Workspace, chains: list[ChainDeployment], name: str, steps: Steps) -> None:
     async def after(here: ChainDeployment, chain: EvmChain) -> dict[str, Any]:
         return {"roles": (await _roles(here, chain, ()))["roles"]}
 
-    carry_out(
-        workspace,
-        chains,
-        name,
-        steps,
-        then="`waybill role show` shows it",
-        after=after,
-        dry_run=dry_run,
-        by_owner=name not in _BY_OTHERS,
-    )
+    carry_out(workspace, chains, name, steps, then="`waybill role show` shows it", after=after)
 
 
 async def _owned(here: ChainDeployment, chain: EvmChain) -> list[_Owned]:

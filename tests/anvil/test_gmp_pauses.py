@@ -8,8 +8,6 @@ import pytest
 
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS
-from bridge.protocol.contracts import ROUTER
-from bridge.protocol.gmps import Gmp
 from tests.anvil.command import Waybill, new_home
 
 pytestmark = pytest.mark.long
@@ -41,19 +39,14 @@ def test_status_doctor_and_explain_name_a_paused_gmp_and_its_end(devnet: Devnet,
 
 
 def test_owner_revokes_an_adapter_and_sets_a_floor(devnet: Devnet, tmp_path: Path) -> None:
-    alpha = devnet.deployment.chain("alpha")
     waybill = Waybill(new_home(devnet, tmp_path))
     stranger = waybill("gmp", "floor", "alpha", "beta", "3", "--key", ANVIL_KEYS[8], "--json")
     assert stranger.code == 1
     assert "sign as the router's revoker or owner" in stranger.value["chains"][0]["error"]
-    (preview,) = waybill.json("gmp", "floor", "alpha", "beta", "3", "--dry-run")["beta"]["transactions"]
-    assert preview["data"] == f"0x{ROUTER.encode('setFloor', alpha.chain_id, 3).hex()}"
     (raised,) = waybill.json("gmp", "floor", "alpha", "beta", "3")["chains"]
     assert (list(raised["transactions"]), raised["floor"]) == (["floor 3"], 3)
     assert waybill.json("gmp", "floor", "alpha", "beta", "3")["chains"][0]["transactions"] == {}, "it is so already"
     waybill.json("gmp", "floor", "alpha", "beta", "1")
-    (preview,) = waybill.json("gmp", "revoke", "ccip", "--chains", "beta", "--dry-run")["beta"]["transactions"]
-    assert preview["data"] == f"0x{ROUTER.encode('revokeAdapter', int(Gmp.CCIP)).hex()}"
     (revoked,) = waybill.json("gmp", "revoke", "ccip", "--chains", "beta")["chains"]
     assert (list(revoked["transactions"]), revoked["adapter"]) == (["adapter of ccip revoked"], None)
     assert waybill("gmp", "revoke", "ccip", "--chains", "beta").code == 0

@@ -133,10 +133,8 @@ async def test_a_safe_that_is_guardian_pauses_a_gmp_and_ends_the_pause(
     by_name = {chain.name: chain for chain in devnet.deployment.chains}
 
     owner = account(DEPLOYER_KEY).address  # may pause, and is no Safe
-    for dry_run in ((), ("--dry-run",)):
-        words = ("gmp", "pause", "axelar", "--chains", "beta", "--safe", owner, *dry_run)
-        no_safe = await asyncio.to_thread(waybill, *words)
-        assert (no_safe.code, f"chain 'beta' has no contract at {owner}" in no_safe.err) == (1, True), no_safe.err
+    no_safe = await asyncio.to_thread(waybill, "gmp", "pause", "axelar", "--chains", "beta", "--safe", owner)
+    assert (no_safe.code, f"chain 'beta' has no contract at {owner}" in no_safe.err) == (1, True), no_safe.err
     refused = await asyncio.to_thread(waybill, "gmp", "pause", "axelar", "--chains", "beta", "--safe", safe)
     assert refused.code == 1
     assert "chain 'beta': 'pause axelar'" in refused.err

@@ -110,8 +110,6 @@ async def test_roles_are_shown_and_named_by_the_owner_alone(
                 f"only the owner {OWNER.address} may do that, but {HEIR.address} signed. Sign as"
             )
         assert "failed on alpha, beta" in refused.err
-        rehearsed = await done(waybill, "role", "set", role, HEIR.address, "--dry-run", *by_owner)
-        assert [one["name"] for one in rehearsed["beta"]["transactions"]] == [role]
         (row,) = (await done(waybill, "role", "set", role, HEIR.address, "--chains", "beta", *by_owner))["chains"]
         assert row["roles"][role] == HEIR.address
         alpha, beta = devnet.deployment.chains

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from bridge.devnet.accounts import DEPLOYER_KEY
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
 from tests.unit.cli.test_network import ROLES, WITHOUT_GAPS
@@ -27,7 +28,7 @@ def waybill(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     "words",
     [
         ("deploy", "--network", "testnet", "--dry-run"),
-        ("gmp", "floor", "alpha", "beta", "2", "--dry-run"),
+        ("gmp", "floor", "alpha", "beta", "2", "--key", DEPLOYER_KEY),
     ],
     ids=["deploy", "gmp"],
 )
