@@ -15,7 +15,7 @@ import typer
 
 from bridge.cli.output import CliError, ExitCode, result, rows_table, with_network
 from bridge.cli.root import DEVNET
-from bridge.cli.settings_rows import setting_rows, unread_variables
+from bridge.cli.settings import WaybillSettings
 from bridge.cli.workspace import Workspace
 from bridge.deploy.addresses import is_testnet
 from bridge.deploy.drift import find_drift
@@ -38,7 +38,7 @@ from bridge.service.connections import connected
 from bridge.service.keys import paying_signers, tripwire_signer
 from bridge.service.settings import Settings, check_chains
 from bridge.service.startup_checks import check_tripwire
-from bridge.settings import SettingsError
+from bridge.settings import SettingsError, unknown_variables
 
 _SECONDS: Final = 3.0
 """Patience with one endpoint."""
@@ -49,10 +49,26 @@ _MAX_HEAD_AGE: Final = 300
 _LOW_BALANCE: Final = 5 * 10**16
 """Wei. An account that holds less gets a warning."""
 
+_OTHER_VARIABLES: Final = frozenset(
+    f"WAYBILL_{name}"
+    for name in (
+        "CONFIG",
+        "HOME",
+        "KEY",
+        "NETWORK",
+        "PORT",
+        "REQUESTS_PER_MINUTE",
+        "SPARK_MASTER",
+        "STALL_AFTER",
+        "TRUSTED_PROXY",
+        "WEB_HTTP",
+    )
+)
+"""Variables that commands read in addition to the settings."""
+
 _UNREACHABLE: Final = (TransientError, TerminalError, WrongChainError, CallRevertedError)
 _FAILURES: Final = (*_UNREACHABLE, SettingsError, StoreError, CliError)
 _COLUMNS: Final = {"check": "check", "result": "result", "found": "found", "advice": "what to do"}
-_SETTING_COLUMNS: Final = {"setting": "setting", "value": "value", "origin": "set by", "meaning": "meaning"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +110,6 @@ def doctor(
             help="Connect to nothing: check settings, keys and deployments, and whether relayer and tripwire can start.",
         ),
     ] = False,
-    show_settings: Annotated[
-        bool,
-        typer.Option(
-            "--settings",
-            help="Only print every setting: its value, its source (flag, environment, file, profile) and its meaning.",
-        ),
-    ] = False,
 ) -> None:
     """Check settings, keys, deployments, stores, endpoints, clocks, contracts, balances and the tripwire. Changes nothing.
 
@@ -109,10 +118,6 @@ def doctor(
     Example: waybill doctor
     """
     workspace = Workspace.current()
-    if show_settings:
-        rows = setting_rows(workspace.settings())
-        result(rows, render=lambda console: console.print(rows_table(rows, _SETTING_COLUMNS)))
-        return
     findings = list(_findings(workspace, offline=offline))
     value = [finding.row() for finding in findings]
     shown = [row | {"advice": with_network(row["advice"])} for row in value]
@@ -124,7 +129,7 @@ def doctor(
 def _findings(workspace: Workspace, *, offline: bool) -> Iterator[Finding]:
     """Runs the checks. One that fails does not keep the others from running."""
     yield Finding("versions", f"waybill {version('waybill')}, Python {platform.python_version()}")
-    for name in unread_variables():
+    for name in unknown_variables(WaybillSettings, _OTHER_VARIABLES):
         yield Finding(f"variable {name}", "no setting has this name", "correct it, or remove it")
     deployment = workspace.deployment()
     yield Finding("deployments", f"{len(deployment.chains)} chains in {workspace.deployments_file}")
@@ -133,7 +138,7 @@ def _findings(workspace: Workspace, *, offline: bool) -> Iterator[Finding]:
         settings = workspace.settings()
         check_chains(settings, deployment)
     except SettingsError as error:
-        yield Finding("settings", str(error), "waybill doctor --settings", has_failed=True)
+        yield Finding("settings", str(error), "correct them", has_failed=True)
         return
     yield Finding("settings", "valid")
     subject = _Subject(workspace, settings, deployment)
@@ -355,8 +360,8 @@ async def _planned(plan: NetworkPlan, here: ChainDeployment, chain: EvmChain) ->
 _Check = Callable[[_Subject], Iterator[Finding] | Sequence[Finding]]
 
 _OFFLINE: Final[Sequence[tuple[str, str, _Check]]] = (
-    ("relayer run", "waybill doctor --settings", _relayer),
-    ("tripwire run", "waybill doctor --settings", _tripwire),
+    ("relayer run", "correct waybill.toml", _relayer),
+    ("tripwire run", "correct waybill.toml", _tripwire),
 )
 """Checks that connect to nothing: the check, and the name and advice of the finding if it raises."""
 

@@ -50,7 +50,7 @@ def run(
 ) -> None:
     """Observe every chain, deliver messages, and make the retries that the index requests, until Ctrl-C.
 
-    Resumes where it stopped, even after a kill. `waybill doctor --settings` lists all settings.
+    Resumes where it stopped, even after a kill.
 
     Example: waybill relayer run --pause-gmp axelar
     """

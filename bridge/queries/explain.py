@@ -682,7 +682,7 @@ def _silences(facts: _Facts, now: float) -> list[str]:
     return [f"{' and '.join(names)} {words}" for words, names in named.items()]
 
 
-_LEFT_OUT = "accepted it, and the relayer's settings leave its delivery to others (`gmps` and `paused_gmps`, see `waybill doctor --settings`)"
+_LEFT_OUT = "accepted it, and the relayer's settings leave its delivery to others (`gmps` and `paused_gmps`)"
 
 _UNDELIVERED = frozenset({Stage.DISPATCHED, Stage.ATTESTING})
 

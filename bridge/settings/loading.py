@@ -80,6 +80,6 @@ class LoadedSettings(BaseSettings):
         settings._origins.extend(sources)
         return settings
 
-    def origin(self, setting: str, *within: str) -> str:
-        """Returns the source of a setting, or of a value within it if it is a table."""
-        return origin_name(self._origins, setting, *within)
+    def origin(self, setting: str) -> str:
+        """Returns the source of a setting."""
+        return origin_name(self._origins, setting)

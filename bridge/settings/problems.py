@@ -51,7 +51,7 @@ def explain(
         problem = item["msg"].removeprefix("Value error, ")
         if top not in fields:
             if top:
-                problem = f"unknown setting; `waybill doctor --settings` lists all settings ({problem})"
+                problem = f"unknown setting ({problem})"
             lines.append(f"  {name or 'settings'} ({origin_of(top)}): {problem}" if top else f"  {problem}")
             continue
         shown = "" if top in secret else f" is {_short(item['input'])}"

@@ -98,11 +98,11 @@ def read_file(file: Path) -> dict[str, Any]:
         raise SettingsError(f"settings file {file} is not TOML: {error}") from None
 
 
-def origin_name(sources: Sequence[Origin], setting: str, *within: str) -> str:
-    """Names the source of a setting, or of a value within it, so that a user knows where to change it."""
+def origin_name(sources: Sequence[Origin], setting: str) -> str:
+    """Names the source of a setting, so that a user knows where to change it."""
     variable = f"{PREFIX}{setting.upper()}"
     for origin in sources:
-        if _has_value(origin.values, (setting, *within)):
+        if setting.lower() in (name.lower() for name in origin.values):
             match origin.name:
                 case "argument":
                     return f"argument, or {variable}"
@@ -111,13 +111,6 @@ def origin_name(sources: Sequence[Origin], setting: str, *within: str) -> str:
                 case name:
                     return name
     return f"default; {variable}"
-
-
-def _has_value(values: Mapping[str, Any], path: Sequence[str]) -> bool:
-    """Whether a source has a value at a path of names. Kinds of messages may be capitalised."""
-    name, *within = path
-    found = [value for key, value in values.items() if key.lower() == name.lower()]
-    return any(not isinstance(value, Mapping) or not within or _has_value(value, within) for value in found)
 
 
 def unknown_variables(model: type[BaseSettings], others: frozenset[str]) -> list[str]:

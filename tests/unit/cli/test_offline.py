@@ -1,4 +1,4 @@
-"""`waybill doctor` offline: what is set and by whom, never a secret, and what keeps relayer and tripwire from starting."""
+"""`waybill doctor` offline: what keeps relayer and tripwire from starting."""
 
 from __future__ import annotations
 
@@ -23,25 +23,6 @@ KEY = "0x" + "11" * 32
 def waybill(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
     monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
     return Command(monkeypatch, capsys)
-
-
-def test_settings_are_shown_with_origin_and_without_secrets(
-    waybill: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("WAYBILL_RELAYER_KEY", KEY)
-    monkeypatch.setenv("WAYBILL_STORE", "postgresql://waybill:hidden@db/waybill")
-    (tmp_path / "waybill.toml").write_text(
-        'poll_interval = 2\n[chains.alpha]\nrpc_urls = ["https://rpc.example/v1/hidden"]\n'
-    )
-    ended = waybill("doctor", "--settings", "--json")
-    assert ended.code == 0
-    shown = {row["setting"]: row for row in json.loads(ended.out)}
-    assert (shown["poll_interval"]["value"], shown["poll_interval"]["origin"]) == (2, str(tmp_path / "waybill.toml"))
-    assert shown["relayer_key"]["value"] == "set, not shown"
-    assert shown["chains.alpha.rpc_urls"]["value"] == ["https://rpc.example/…"]
-    assert "hidden" not in ended.out
-    assert KEY not in ended.out
-    assert KEY not in waybill("doctor", "--settings").out
 
 
 @pytest.fixture
