@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from bridge.protocol.failures import FailureKind
-from bridge.protocol.gmps import Gmp, gmp_label
-from bridge.protocol.indexed import PausedThing
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.text import MOST_QUOTED, shortened
-from bridge.protocol.times import utc
 from bridge.records.dead_letters import ACTION_ROUTE, DeadLetter
 from bridge.records.outbox import OutboxEntry, OutboxState
 from bridge.records.retries import RETRY_ROUTE
 
 _SYSTEMIC: Final = 3  # letters of the same lane, GMP or error within an hour
 _HOUR: Final = 3600  # seconds
-_PAUSED: Final = re.compile(
-    r"\b(?:GmpPaused\(gmp=(?:GMP )?(?P<gmp>\w+)|LanePaused\(chain=(?P<chain>\d+)), until=(?P<until>\d+)\)"
-)
-_GMPS: Final = {gmp.label: gmp.value for gmp in Gmp}
+_PAUSED: Final = re.compile(r"\b(Gmp|Lane)Paused\(")
 _QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
-_LATEST: Final = 1 << 40  # Unix seconds; later times cannot be printed as dates
 _GOVERNED: Final = frozenset({Kind.GOVERNANCE_EXECUTE, Kind.REGULATORY_ACTION})
 
 
@@ -35,7 +28,6 @@ class Situation:
     executed: bool = False
     ended: bool = False  # expired, marked or not, or cancelled
     known: bool = True  # False: the chain did not answer
-    paused_until: int | None = None  # end of the pause that the last error names, as it is now, in Unix seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +40,6 @@ class Analysis:
     governance: str
     suggestion: str  # a decision, for a human to take or leave
     can_requeue: bool  # whether the same delivery could still succeed
-    not_before: int | None  # Unix seconds: until then a pause keeps it from that
 
 
 def analyse(
@@ -74,10 +65,7 @@ def analyse(
         replacement: Id of the message that replaces it by decision.
         now: Unix seconds.
     """
-    pause = named_pause(document)
-    if pause is not None and situation.paused_until is not None:
-        pause = replace(pause, until=situation.paused_until)  # it may have been ended, or extended
-    permanent, why_permanent = _permanent(document) if pause is None else (False, pause.told(now))
+    permanent, why_permanent = _permanent(document)
     systemic, why_systemic = _systemic(letter, others)
     hopeless = _hopeless(message, situation, replacement, now)
     alive = [one for one in deliveries if one.state in (OutboxState.PENDING, OutboxState.CLAIMED)]
@@ -90,12 +78,11 @@ def analyse(
             governance=_governance(message, systemic=systemic),
             suggestion="reconcile",
             can_requeue=False,
-            not_before=None,
         )
     return Analysis(
         permanent=why_permanent,
         systemic=why_systemic,
-        would_succeed=hopeless or _prospect(permanent=permanent, alive=alive, pause=pause, now=now),
+        would_succeed=hopeless or _prospect(permanent=permanent, alive=alive),
         governance=_governance(message, systemic=systemic),
         suggestion=_suggestion(
             executed=situation.executed,
@@ -104,10 +91,8 @@ def analyse(
             permanent=permanent,
             governed=governed,
             alive=alive,
-            waiting=pause.wait(now) if pause else "",
         ),
         can_requeue=not (situation.executed or situation.ended or replacement),
-        not_before=pause.until if pause is not None and now < pause.until else None,
     )
 
 
@@ -115,52 +100,9 @@ _SAY_NOTHING: Final = (FailureKind.INTERRUPTED, FailureKind.UNANSWERED, FailureK
 """Failures that say nothing about the message."""
 
 
-@dataclass(frozen=True, slots=True)
-class NamedPause:
-    """A timed pause that caused the last try to revert."""
-
-    thing: PausedThing
-    number: int  # the GMP, or the lane's other chain
-    until: int  # Unix seconds
-
-    @property
-    def name(self) -> str:
-        """Returns what is paused."""
-        if self.thing is PausedThing.LANE:
-            return f"the lane from chain {self.number}"
-        return gmp_label(self.number)
-
-    @property
-    def end(self) -> str:
-        """Returns when it ends, for people."""
-        return f"{utc(self.until)} UTC"
-
-    def told(self, now: float) -> str:
-        """Explains the pause's effect on the delivery."""
-        if now < self.until:
-            return f"transient: {self.name} is paused until {self.end}, and takes deliveries again then"
-        return f"transient: {self.name} was paused until {self.end}, which is over"
-
-    def wait(self, now: float) -> str:
-        """Returns until when to wait; empty if the pause has ended."""
-        return f"until {self.end}, when the pause ends, then requeue" if now < self.until else ""
-
-
-def named_pause(document: Mapping[str, Any]) -> NamedPause | None:
-    """Parses the pause from the last error, in the router's own words; quoted text comes from strangers and is ignored.
-
-    Errors nest, so an error can name several pauses. The one that ends last counts.
-    """
-    said = _QUOTED.sub("", _tries(document)[-1]["errorMessage"]) if _tries(document) else ""
-    named = [_pause(found) for found in _PAUSED.finditer(said) if int(found["until"]) <= _LATEST]
-    return max((pause for pause in named if pause), key=lambda pause: pause.until, default=None)
-
-
-def _pause(found: re.Match[str]) -> NamedPause | None:
-    if found["chain"]:
-        return NamedPause(PausedThing.LANE, int(found["chain"]), int(found["until"]))
-    number = _GMPS.get(found["gmp"]) or (int(found["gmp"]) if found["gmp"].isdecimal() else None)
-    return None if number is None else NamedPause(PausedThing.GMP, number, int(found["until"]))
+def _is_paused(error: str) -> bool:
+    """Whether the router's own words name a pause; quoted text comes from strangers and is ignored."""
+    return _PAUSED.search(_QUOTED.sub("", error)) is not None
 
 
 def _tries(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -181,6 +123,8 @@ def _permanent(document: Mapping[str, Any]) -> tuple[bool, str]:
     texts = {failure["errorMessage"] for failure in history if failure["kind"] not in _SAY_NOTHING}
     if last["kind"] == FailureKind.TERMINAL:
         return True, f"permanent: {last['errorCode']} says that no try can succeed ({why})"
+    if _is_paused(last["errorMessage"]):
+        return False, f"transient: a pause ends by itself ({why})"
     if last["kind"] in (FailureKind.TRANSIENT, FailureKind.UNANSWERED, FailureKind.UNDONE):
         return False, f"transient: the last error is {last['errorCode']} ({why})"
     if len(texts) == 1 and len(history) > 1:
@@ -217,12 +161,10 @@ def _hopeless(message: Message, situation: Situation, replacement: str | None, n
     return "not known: the destination does not answer now"
 
 
-def _prospect(*, permanent: bool, alive: Sequence[OutboxEntry], pause: NamedPause | None, now: float) -> str:
+def _prospect(*, permanent: bool, alive: Sequence[OutboxEntry]) -> str:
     if alive:
         names = ", ".join(sorted({one.dispatch.gmp.label for one in alive}))
         return f"wait first: {names} still tries to deliver it"
-    if pause is not None and now < pause.until:
-        return f"yes, from {pause.end} on: until then the router refuses it"
     if permanent:
         return "only after the cause is put right: the same delivery would be refused again"
     return "yes, once the cause is gone: the message is alive on its destination (`waybill dlq decide ID requeue`)"
@@ -244,7 +186,6 @@ def _suggestion(
     permanent: bool,
     governed: bool,
     alive: Sequence[OutboxEntry],
-    waiting: str,
 ) -> str:
     if executed or alive:
         return "none yet: wait"
@@ -252,8 +193,6 @@ def _suggestion(
         return (
             f"follow the new message: `waybill message show {replacement}`; abandon this letter once that one is there"
         )
-    if waiting and not hopeless:
-        return f"none yet: wait {waiting}"
     if governed and permanent:
         return "escalate"
     if hopeless:

@@ -12,7 +12,7 @@ from eth_utils import decode_hex
 from eth_utils.address import to_checksum_address
 
 from bridge.client import Client, RouteRequest
-from bridge.dead_letters.analysis import Analysis, NamedPause, Situation, analyse, named_pause
+from bridge.dead_letters.analysis import Analysis, Situation, analyse
 from bridge.dead_letters.decisions import (
     CONFIRMED_AT,
     GOVERNANCE,
@@ -186,7 +186,7 @@ class DeadLetterReview:
         history = self._letters.history(event_id)
         document = latest_document(history)
         message = _message_of(document)
-        situation = await self._situation(message, named_pause(document))
+        situation = await self._situation(message)
         analysis = analyse_letter(
             letter, document, message, log=self._letters, store=self._store, situation=situation, now=self._clock.now()
         )
@@ -452,20 +452,15 @@ class DeadLetterReview:
                 " dlq.operator of the account"
             )
 
-    async def _situation(self, message: Message, pause: NamedPause | None) -> Situation:
+    async def _situation(self, message: Message) -> Situation:
         try:
             destination = self._deployment.chain(message.destination_chain)
             router = RouterReader(self._chains[destination.chain_id], destination.router)
             progress = await router.progress(message.id)
             expired = await router.is_expired(message)
-            paused_until = None if pause is None else await router.paused_until(pause.thing, pause.number)
         except TransientError:
             return Situation(known=False)
-        return Situation(
-            executed=progress.executed,
-            ended=(progress.ended or expired) and not progress.executed,
-            paused_until=paused_until,
-        )
+        return Situation(executed=progress.executed, ended=(progress.ended or expired) and not progress.executed)
 
     async def _reissue_of(self, message: Message) -> Message | None:
         """Returns the lane's next re-issue of the same first message, or None."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from bridge.dead_letters.analysis import Analysis
 from bridge.dead_letters.review import Opened
-from bridge.protocol.times import iso_milliseconds, utc
+from bridge.protocol.times import iso_milliseconds
 from bridge.records.dead_letters import (
     OPEN,
     DeadLetter,
@@ -44,11 +44,8 @@ def letter_acts(letter: DeadLetter, analysis: Analysis | None) -> tuple[LetterAc
     about = action_of_letter(letter.event_id)
     if about is not None:
         return _acts_about_action(letter, *about)
-    until = analysis.not_before if analysis else None
-    end = "" if until is None else f"{utc(until)} UTC"
-    gone = f"Wait until {end}: before that the router refuses it." if end else "The cause must be gone."
     found = (
-        ("requeue", Decision.REQUEUE, f"Delivers the same message again, with all its tries. {gone}"),
+        ("requeue", Decision.REQUEUE, "Delivers the same message again, with all its tries. The cause must be gone."),
         ("retry", None, "Sends a new message in its place. Its sender signs too, so this needs the command."),
         ("escalate", Decision.GOVERNANCE_ESCALATION, "Hands it to governance. It stays open until they decide."),
         ("abandon", Decision.ABANDON, "Gives it up for good. A sender that is a contract gets a message about it."),

@@ -8,7 +8,7 @@ from typing import Any
 
 from eth_utils import decode_hex
 
-from bridge.dead_letters.analysis import Analysis, NamedPause, Situation, named_pause
+from bridge.dead_letters.analysis import Analysis, Situation
 from bridge.dead_letters.review import analyse_letter, latest_document
 from bridge.protocol.message import EnvelopeError, Message, decode_envelope
 from bridge.protocol.status import Status
@@ -43,7 +43,7 @@ def read_letter(sources: Sources, event_id: str) -> ShownLetter | None:
     message = _message(document)
     analysis = None
     if message is not None:
-        situation = _situation(sources, message, named_pause(document))
+        situation = _situation(sources, message)
         store, now = sources.store(), sources.clock()
         analysis = analyse_letter(letter, document, message, log=log, store=store, situation=situation, now=now)
     acts = letter_acts(letter, analysis)
@@ -67,19 +67,12 @@ def _message(document: Mapping[str, Any]) -> Message | None:
         return None  # a version that this code does not read
 
 
-def _situation(sources: Sources, message: Message, pause: NamedPause | None) -> Situation:
+def _situation(sources: Sources, message: Message) -> Situation:
     """Returns the index's view; a decision asks the chain itself."""
     index = sources.index()
     record = index.message(message.id) if index else None
     if index is None or record is None:
         return Situation(known=False)
-    known = [
-        one.ends
-        for one in index.pauses(message.destination_chain)
-        if pause is not None and (one.thing, one.number) == (pause.thing, pause.number)
-    ]
     return Situation(
-        executed=record.status is Status.EXECUTED,
-        ended=record.status in (Status.EXPIRED, Status.CANCELLED),
-        paused_until=max(known, default=None),
+        executed=record.status is Status.EXECUTED, ended=record.status in (Status.EXPIRED, Status.CANCELLED)
     )
