@@ -25,7 +25,6 @@ from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentEr
 from bridge.protocol.events import MessageRetried, MessageRouted, MessageUnfunded, decode_event
 from bridge.protocol.gmps import Gmp, gmps_from_bits
 from bridge.protocol.guarantee import AssetClass, class_of, default_ttl, resolve_ttl
-from bridge.protocol.invariants import Reliability
 from bridge.protocol.message import MOST_GAS, Kind, Message, decode_envelope
 from bridge.protocol.ports import (
     Call,
@@ -53,8 +52,8 @@ _EXECUTION_GAS: Final = 60_000
 _GAS_PER_BYTE: Final = 25
 _RECEIVE: Final = keccak(text="receiveMessage(bytes32,bytes,bytes)")[:4]
 
-USUAL_GMP_SECONDS: Final = Reliability().gmp_time
-"""Usual delivery time of a GMP after source finality, in seconds; the relayers' default."""
+USUAL_GMP_SECONDS: Final = 10.0
+"""Usual delivery time of a GMP after source finality."""
 
 
 class RefusedError(Exception):

@@ -146,7 +146,6 @@ class MessagePolicy:
 
     ttl_seconds: int  # 0 is for ever
     idempotency_strategy: IdempotencyStrategy
-    require_attestation_check: bool
     delivery: DeliveryPolicy
     atomicity: Atomicity
 
@@ -156,7 +155,7 @@ class MessagePolicy:
             "semantics": "AT_LEAST_ONCE",  # the destination's router executes a message once in any case
             "ttlSeconds": self.ttl_seconds,
             "idempotencyStrategy": self.idempotency_strategy.value,
-            "requireAttestationCheck": self.require_attestation_check,
+            "requireAttestationCheck": False,  # no chain that Waybill serves attests its transactions
             "maxRetries": self.delivery.max_retries,
             "baseBackoffMs": round(self.delivery.base * _MILLISECONDS),
             "maxBackoffMs": round(self.delivery.cap * _MILLISECONDS),
@@ -177,7 +176,6 @@ def policy_of(
     operator: OperatorPolicies,
     choice: SenderChoice | None = None,
     *,
-    attested_origin: bool = False,
     guards: Collection[IdempotencyStrategy] = (),
 ) -> MessagePolicy:
     """Returns the policy of one message.
@@ -190,7 +188,6 @@ def policy_of(
         message: the message.
         operator: the table by kind with overrides, and the bounds.
         choice: the sender's choice on chain, or None.
-        attested_origin: whether the message comes from a chain whose transactions are attested, such as Canton.
         guards: guards that the recipient is known to have; the router checks the id for every recipient.
     """
     delivery, relied_on = operator.rows[message.kind], None
@@ -199,7 +196,6 @@ def policy_of(
     return MessagePolicy(
         ttl_seconds=message.ttl,
         idempotency_strategy=_strategy(message.kind, guards, relied_on),
-        require_attestation_check=attested_origin,
         delivery=delivery,
         atomicity=operator.atomicity[message.kind],
     )

@@ -8,15 +8,12 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from bridge.protocol.backoff import backoff
 from bridge.protocol.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy, KindName, PolicyError
 from bridge.protocol.guarantee import RECOMMENDED_TTL
 from bridge.protocol.message import Kind
 
 LOCKING: Final = frozenset({Kind.STATE_SYNC, Kind.REGULATORY_ACTION, Kind.LOCK_MANAGEMENT, Kind.GOVERNANCE_EXECUTE})
 """Kinds whose messages may take a preemptive lock on an asset. A critical action's lock is renewed with each try instead."""
-
-_NEVER_WAITS: Final = frozenset({Kind.HEARTBEAT})  # replaced by the next one, never delivered late
 
 
 class Reliability(BaseModel):
@@ -26,8 +23,6 @@ class Reliability(BaseModel):
 
     max_clock_skew: float = Field(default=5.0, ge=0, description="by which clocks may differ")
     lock_ttl: float = Field(default=1_020.0, gt=0, description="until a lock on a state change expires")
-    source_finality: float = Field(default=12.0, ge=0, description="until a source's block is final")
-    gmp_time: float = Field(default=10.0, ge=0, description="that a GMP usually takes after that")
     dedup_capacity: int = Field(default=5_000_000, gt=0, description="messages that the store knows at once")
     messages_per_second: float = Field(default=1.0, gt=0, description="that this relayer is expected to see")
     ttls: dict[KindName, Annotated[int, Field(ge=0)]] = Field(
@@ -57,21 +52,9 @@ def require_reliable(
         *_window(values, dedup_window),
         *_capacity(values, dedup_window),
         *_locks(values, policies),
-        *_ttls(values, policies),
     ]
     if problems:
         raise PolicyError("these settings contradict each other:\n" + "\n".join(f"  {text}" for text in problems))
-
-
-def longest_wait(policy: DeliveryPolicy) -> float | None:
-    """Returns the longest sum of all waits of a policy in seconds, including jitter; None is unlimited."""
-    if policy.max_retries is None:
-        return None
-    waits = (
-        backoff(policy.base, number, cap=policy.cap, jitter=policy.jitter, random=lambda: 1.0)
-        for number in range(policy.max_retries)
-    )
-    return sum(waits)
 
 
 def _window(values: Reliability, dedup_window: float) -> Iterator[str]:
@@ -103,19 +86,4 @@ def _locks(values: Reliability, policies: Mapping[Kind, DeliveryPolicy]) -> Iter
             yield (
                 f"lock TTL is {values.lock_ttl:g} s, and must be at least {values.all_ttls[kind] + window:g} s: TTL of {kind.name}"
                 f" {values.all_ttls[kind]} s + retry window {window:g} s"
-            )
-
-
-def _ttls(values: Reliability, policies: Mapping[Kind, DeliveryPolicy]) -> Iterator[str]:
-    arrival = values.source_finality + values.gmp_time
-    for kind, ttl in values.all_ttls.items():
-        if ttl == 0 or kind in _NEVER_WAITS:
-            continue
-        waits = longest_wait(policies[kind])
-        if waits is not None and ttl < waits:
-            yield f"TTL of {kind.name} is {ttl} s, less than its tries wait together: {waits:g} s"
-        if ttl < arrival:
-            yield (
-                f"TTL of {kind.name} is {ttl} s, less than it takes to arrive: source finality {values.source_finality:g} s"
-                f" + a GMP's usual time {values.gmp_time:g} s"
             )
