@@ -16,14 +16,12 @@ class RelayPolicy:
     """Allow and deny lists; a deny list wins.
 
     Attributes:
-        sources: Source chains by EIP-155 id; None is all.
-        withheld_sources: Source chains whose messages wait.
+        withheld_sources: Source chains by EIP-155 id, whose messages wait.
         senders: Message senders as 32 bytes; None is all.
         withheld_senders: Senders whose messages wait.
         kinds: Kinds of message; None is all.
     """
 
-    sources: frozenset[int] | None = None
     withheld_sources: frozenset[int] = frozenset()
     senders: frozenset[bytes] | None = None
     withheld_senders: frozenset[bytes] = frozenset()
@@ -32,8 +30,7 @@ class RelayPolicy:
     def allows(self, message: Message) -> bool:
         """Whether a message is accepted."""
         return (
-            (self.sources is None or message.source_chain in self.sources)
-            and message.source_chain not in self.withheld_sources
+            message.source_chain not in self.withheld_sources
             and (self.senders is None or message.sender in self.senders)
             and message.sender not in self.withheld_senders
             and (self.kinds is None or message.kind in self.kinds)

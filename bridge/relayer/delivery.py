@@ -16,7 +16,6 @@ from bridge.evm.account import NonceLostError
 from bridge.evm.routers import RouterReader, shows_delivery, shows_execution
 from bridge.evm.sender import Sending
 from bridge.evm.supervision import Wakeup
-from bridge.evm.ttl_cache import AsyncCached
 from bridge.protocol.classification import classify, code_of
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.delivery_errors import (
@@ -80,8 +79,6 @@ _log = structlog.get_logger(__name__)
 
 
 CHOICE_PAUSE: Final = 5.0  # seconds before a sender's choice is read again
-
-_PRICE_LASTS: Final = 2.0  # seconds; the sender reads it again before signing
 
 MOST_CALLS: Final = 8  # a GMP needs one to four; more means that its adapter never sees its own success
 
@@ -147,7 +144,6 @@ class Deliveries:
         self._random = random
         self._final_height = final_height
         self._destination = RouterReader(chain, router)
-        self._prices = AsyncCached(self._max_price, lasts=_PRICE_LASTS, clock=clock.now)
         self._settings = settings
         self._acceptance = acceptance
         self._gmps = settings.claimable & adapters.keys()
@@ -355,10 +351,6 @@ class Deliveries:
         """
         next_for = self._sender.next_for(entry.event_id)
         return steps.seconds if next_for is None else min(next_for, steps.seconds)
-
-    async def _max_price(self) -> int:
-        """Returns the highest gas price that a transaction may offer now, in wei."""
-        return (await self._chain.fees(None)).max_fee
 
     async def _wait_for_affordable_fees(self) -> None:
         """Waits until fees are within the limit; one waiting delivery polls on behalf of all."""

@@ -214,8 +214,6 @@ def test_counts_say_how_many_wait_fail_and_since_when(store: Store) -> None:
     ("accepts", "taken"),
     [
         (RelayPolicy(), 3),
-        (RelayPolicy(sources=frozenset({ALPHA})), 3),
-        (RelayPolicy(sources=frozenset({BETA})), 0),
         (RelayPolicy(withheld_sources=frozenset({ALPHA})), 0),
         (RelayPolicy(senders=frozenset({message(1).sender})), 3),
         (RelayPolicy(senders=frozenset({bytes(32)})), 0),
