@@ -174,7 +174,7 @@ def _relayer(subject: _Subject) -> Iterator[Finding]:
 
 def _tripwire(subject: _Subject) -> Iterator[Finding]:
     if "tripwire" in subject.settings.model_fields_set:
-        check_tripwire(subject.settings, subject.deployment, is_dry_run=False)
+        check_tripwire(subject.settings, subject.deployment)
         yield Finding("tripwire run", "can start")
 
 

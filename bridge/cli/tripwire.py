@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
 
 import structlog
 import typer
@@ -18,15 +17,12 @@ app = typer.Typer(help="Pause GMPs that deliver forged messages.", no_args_is_he
 
 
 @app.command()
-def run(
-    *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Log accusations without pausing anything.")] = False,
-) -> None:
+def run() -> None:
     """Watch the index's divergences, and pause a GMP with a proven forged receipt, until Ctrl-C.
 
     Needs a running index and the relayer's store. docs/tripwire.md describes the evidence, and the limits of a pause.
 
-    Example: waybill tripwire run --dry-run
+    Example: waybill tripwire run
     """
     from bridge.service.relayer_service import run_until_signalled
     from bridge.service.tripwire_service import open_tripwire
@@ -36,8 +32,8 @@ def run(
     configure_logging(as_json=current().as_json)
 
     async def work() -> None:
-        async with open_tripwire(deployment, settings, workspace.index_if_any, is_dry_run=dry_run) as tripwire:
-            _log.info("watching", chains=[chain.name for chain in deployment.chains], dry_run=dry_run)
+        async with open_tripwire(deployment, settings, workspace.index_if_any) as tripwire:
+            _log.info("watching", chains=[chain.name for chain in deployment.chains])
             await tripwire.run()
 
     asyncio.run(run_until_signalled(work))

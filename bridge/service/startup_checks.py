@@ -62,18 +62,18 @@ def check_relayer(settings: Settings, deployment: Deployment, *, has_attesters: 
     return RelayerKeys(*keys)
 
 
-def check_tripwire(settings: Settings, deployment: Deployment, *, is_dry_run: bool) -> Signer | None:
+def check_tripwire(settings: Settings, deployment: Deployment) -> Signer:
     """Checks a tripwire's settings and opens its key. Makes no connection.
 
     Returns:
-        The signer that pauses GMPs; None in a dry run.
+        The signer that pauses GMPs.
 
     Raises:
         SettingsError: settings are missing or invalid; the message lists every problem.
     """
     check_chains(settings, deployment)
     problems = _Problems()
-    signer: Signer | None = None if is_dry_run else problems.of(lambda: tripwire_signer(settings))
+    signer: Signer = problems.of(lambda: tripwire_signer(settings))
     problems.of(lambda: check_endpoints(settings, deployment))
     problems.refuse()
     return signer

@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, closing
-from functools import partial
 
 import structlog
 
 from bridge.evm.chain import EvmChain
 from bridge.evm.sender import Sender
-from bridge.evm.signing import Signer
-from bridge.evm.supervision import retry_until_success
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.ports import TransientError, read_view
@@ -30,29 +27,22 @@ from bridge.tripwire.tripwire import Tripwire
 
 _log = structlog.get_logger(__name__)
 
-_ROLE_EVERY = 1.0  # seconds between two tries to read a role
-_NO_ROLE = "the owner calls setTripwire, or --dry-run only reports"
-
 
 @asynccontextmanager
-async def open_tripwire(
-    deployment: Deployment, settings: Settings, index: FactSource, *, is_dry_run: bool
-) -> AsyncIterator[Tripwire]:
+async def open_tripwire(deployment: Deployment, settings: Settings, index: FactSource) -> AsyncIterator[Tripwire]:
     """Opens the relayer's store, connects to the chains, and assembles a tripwire.
 
     A chain that is down joins once it answers.
 
     Raises:
-        SettingsError: see `check_tripwire` and `_checking_roles`.
+        SettingsError: see `check_tripwire` and `_check_roles`.
         StoreError: the store is unusable.
         WrongChainError: an endpoint serves another chain.
     """
-    signer = check_tripwire(settings, deployment, is_dry_run=is_dry_run)
+    signer = check_tripwire(settings, deployment)
     chosen, clock = settings.tripwire, SystemClock()
-    async with (
-        connected(deployment, settings, may_be_down=True) as chains,
-        _checking_roles(deployment, chains, signer),
-    ):
+    async with connected(deployment, settings, may_be_down=True) as chains:
+        await _check_roles(deployment, chains, signer.address)
         with working_on(settings.store, worker_name()) as lock, closing(open_store(settings.store)) as store:
             holding = asyncio.create_task(keep_lock(lock))
             senders = {
@@ -65,7 +55,6 @@ async def open_tripwire(
                     settings=settings.tripwire.sending(),
                 )
                 for deployed in deployment.chains
-                if signer is not None
             }
             try:
                 yield Tripwire(
@@ -83,45 +72,23 @@ async def open_tripwire(
                 await asyncio.gather(holding, return_exceptions=True)
 
 
-@asynccontextmanager
-async def _checking_roles(
-    deployment: Deployment, chains: Mapping[int, EvmChain], signer: Signer | None
-) -> AsyncIterator[None]:
-    """Checks that the routers accept pauses from the signer. A chain that is down is checked once it answers.
+async def _check_roles(deployment: Deployment, chains: Mapping[int, EvmChain], account: str) -> None:
+    """Checks that the routers accept pauses from an account. A chain that does not answer is not checked.
 
     Raises:
         SettingsError: a router names another account as its tripwire.
     """
-    if signer is None:
-        yield
-        return
 
     async def problem(deployed: ChainDeployment) -> str | None:
-        named = await read_view(chains[deployed.chain_id], ROUTER, deployed.router, "tripwire")
-        if named.lower() == signer.address.lower():
+        try:
+            named = await read_view(chains[deployed.chain_id], ROUTER, deployed.router, "tripwire")
+        except TransientError:
             return None
-        return f"the router on {deployed.name} names {named} as its tripwire, not {signer.address}"
-
-    async def check_later(deployed: ChainDeployment) -> None:
-        if found := await problem(deployed):
-            _log.error("nothing can be paused there", reason=found, next=_NO_ROLE)
-
-    found = await asyncio.gather(*map(problem, deployment.chains), return_exceptions=True)
-    failures = [one for one in found if isinstance(one, BaseException) and not isinstance(one, TransientError)]
-    if failures:
-        raise failures[0]
-    if problems := [one for one in found if isinstance(one, str)]:
-        raise SettingsError("\n".join([*problems, _NO_ROLE]))
-    later = [
-        asyncio.create_task(
-            retry_until_success(f"check the role on {deployed.name}", partial(check_later, deployed), every=_ROLE_EVERY)
+        if named.lower() == account.lower():
+            return None
+        return (
+            f"the router on {deployed.name} names {named} as its tripwire, not {account}: the owner calls setTripwire"
         )
-        for deployed, outcome in zip(deployment.chains, found, strict=True)
-        if outcome is not None
-    ]
-    try:
-        yield
-    finally:
-        for task in later:
-            task.cancel()
-        await asyncio.gather(*later, return_exceptions=True)
+
+    if problems := list(filter(None, await asyncio.gather(*map(problem, deployment.chains)))):
+        raise SettingsError("\n".join(problems))

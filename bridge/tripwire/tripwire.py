@@ -57,7 +57,7 @@ class Tripwire:
         Args:
             deployment: The network's deployment.
             chains: Its chains, connected, by id.
-            senders: Senders of the pausing account by chain; empty for a dry run, which only logs.
+            senders: Senders of the pausing account by chain.
             evidence: Finds and proves forgeries.
             accusations: Accusations in the relayer's store.
             channels: Alert channels.
@@ -72,7 +72,6 @@ class Tripwire:
         self._channels = channels
         self._clock = clock
         self._settings = settings
-        self._logged: set[tuple[int, int, bytes]] = set()  # accusations logged in a dry run
         self._noted_at = 0.0
 
     async def run(self) -> None:
@@ -91,7 +90,7 @@ class Tripwire:
             TransientError: the index, a chain or a channel failed; the step must be repeated.
         """
         known = [accusation.key for accusation in self._accusations.all()]
-        suspicions = await self._evidence.suspicions([*known, *self._logged])
+        suspicions = await self._evidence.suspicions(known)
         problems = await _each([partial(self._judge, suspicion) for suspicion in suspicions])
         undecided = [accusation for accusation in self._accusations.all() if accusation.state is AccusationState.OPEN]
         problems += await _each([partial(self._respond, accusation) for accusation in undecided])
@@ -107,10 +106,6 @@ class Tripwire:
 
     async def _judge(self, suspicion: Suspicion) -> None:
         for accusation in await self._evidence.accusations(suspicion, self._clock.now()):
-            if not self._senders:
-                self._logged.add(accusation.key)
-                _log.critical("GMP accused, dry run", **accusation.evidence)
-                continue
             _log.critical("GMP accused", **accusation.evidence)
             is_early = accusation.gmp in self._settings.early_gmps and accusation.kind == WITHOUT_CREATION
             why = "the GMP may deliver before source finality, so a person must decide"

@@ -141,7 +141,7 @@ class FoundIndex:
 class World:
     """Two chains, an index of them, and a tripwire."""
 
-    def __init__(self, *, is_dry_run: bool = False, early_gmps: frozenset[Gmp] = frozenset()) -> None:
+    def __init__(self, *, early_gmps: frozenset[Gmp] = frozenset()) -> None:
         dice = random.Random(1)
         self.clock = Ticks()
         self.chains = {one: SimulatedChain(one, dice, now=self.clock.now) for one in (ALPHA, BETA)}
@@ -183,7 +183,7 @@ class World:
         self.tripwire = Tripwire(
             deployment,
             chains=self.chains,
-            senders={} if is_dry_run else self.senders,
+            senders=self.senders,
             evidence=Evidence(deployment, self.chains, opened, max_clock_skew=1),
             accusations=self.store.accusations,
             channels=[],
@@ -354,12 +354,3 @@ def test_a_second_lie_of_a_paused_gmp_spends_no_more_allowance() -> None:
         assert await world.chains[BETA].transaction_count(PAUSER.address) == 1
 
     assert play(history).paused == {Gmp.WORMHOLE}
-
-
-def test_a_dry_run_pauses_nothing() -> None:
-    async def history(world: World) -> None:
-        world.bring(Gmp.WORMHOLE, world.forged())
-        await world.pass_blocks()
-
-    world = play(history, is_dry_run=True)
-    assert (world.paused, world.kinds) == (set(), [])
