@@ -39,7 +39,6 @@ from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY
 from bridge.evm.signing import LocalSigner
 from bridge.protocol.addresses import AddressError, checksummed
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.gmps import Gmp
 from bridge.protocol.times import iso_milliseconds
 from bridge.queries.dead_letters import (
     happened,
@@ -146,12 +145,6 @@ def decide(
     gmps: Annotated[
         str | None, typer.Option(help="For `retry`: GMPs to send over, separated by commas.", show_default=False)
     ] = None,
-    call: Annotated[
-        bool,
-        typer.Option(
-            "--call", help="For `retry`: print the transaction for a contract that is the sender, and do nothing else."
-        ),
-    ] = False,
     maker: Annotated[
         str | None,
         typer.Option(
@@ -178,9 +171,8 @@ def decide(
     """Decide about a dead letter as an operator. The decision is signed with --signer NAME or --key.
 
     An account that signs elsewhere decides in two steps: --maker writes the document to sign, and --signature
-    records the signature; a contract's approval is checked on its chain (ERC-1271). If the sender is a
-    contract, `retry` takes two steps as well: the contract makes the transaction that --call prints, and the
-    repeated command finds the new message.
+    records the signature; a contract's approval is checked on its chain (ERC-1271). A sender that is a contract
+    re-issues its message itself, and `retry` then finds the new one.
 
     Example: waybill dlq decide 0x…/axelar/0 requeue --rationale "the gateway is back"
     """
@@ -188,9 +180,6 @@ def decide(
         _record(letter, decision, draft, signature)
         return
     named = options.gmps(gmps) if gmps else None
-    if call:
-        _print_calls(letter, named)
-        return
     if rationale is None:
         raise UsageError("a decision needs a reason, which is stored with it", next_step='add --rationale "…"')
     workspace = Workspace.current()
@@ -350,15 +339,6 @@ def _drafted(draft: Path) -> dict[str, Any]:
     except (KeyError, TypeError, ValueError, EncodingError) as error:
         raise UsageError(f"{draft} is not a decision that `waybill dlq decide --maker` wrote: {error!r}") from error
     return document
-
-
-def _print_calls(letter: str, gmps: tuple[Gmp, ...] | None) -> None:
-    calls = _on_letters(letter, lambda review, one: review.reissue_call(one, gmps))
-    value = [
-        {"letter": event_id, "to": call.to, "value": str(call.value), "data": f"0x{call.data.hex()}"}
-        for event_id, call in calls.items()
-    ]
-    result(value, render=lambda console: console.print(*map(details, value), sep="\n"))
 
 
 def _named(log: DeadLetterLog, text: str) -> list[str]:

@@ -35,7 +35,7 @@ from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import EnvelopeError, Kind, Message, decode_envelope
-from bridge.protocol.ports import Call, Chain, Clock, TransientError
+from bridge.protocol.ports import Chain, Clock, TransientError
 from bridge.records.dead_letters import DeadLetter, Decision, LogRecord, RecordKind, Sealer, action_of_letter
 from bridge.records.outbox import ForbiddenTransitionError
 from bridge.records.retries import retry_of
@@ -217,8 +217,7 @@ class DeadLetterReview:
         RETRY sends a new message in the letter's place, with a new id and `replaces` set, as the original
         sender. `replaces` names the first message of a chain of re-issues, so that a recipient with a
         `ReissueGuard` applies one of them. The new message passes all checks again. A re-issue that the sender
-        has already made, such as before a crash or with the call of `reissue_call`, is found on its chain and
-        not repeated.
+        has already made, such as before a crash, is found on its chain and not repeated.
 
         REQUEUE makes all tries of the same delivery available again, or grants one retry beyond the message's
         budget; it is refused for a message that was re-issued. ABANDON gives a letter up for good and notifies
@@ -263,24 +262,10 @@ class DeadLetterReview:
             given = "no key is given" if sender is None else f"the key given is that of {sender.address}"
             raise DecisionError(
                 f"only its sender {from_bytes32(message.sender)} may re-issue it, and {given}; if the sender is a contract,"
-                " have it make the call that `waybill dlq decide ID retry --call` prints, then repeat this; or escalate it"
+                f" have it route the message again with replaces = 0x{_first_of(message).hex()}, then repeat this; or escalate it"
             )
         client = Client(self._deployment, self._chains, sender)
         return (await client.route(message.source_chain, self._replacement(first, message, gmps))).message
-
-    async def reissue_call(self, event_id: str, gmps: Sequence[Gmp] | None = None) -> Call:
-        """Returns the call with which a contract or an external wallet re-issues its own message.
-
-        RETRY records the decision once the transaction is on the chain. The router proves the sender's authority.
-
-        Raises:
-            KeyError, DecisionError: see `open_letter`.
-            RefusedError: a GMP cannot carry the message.
-        """
-        _, first = open_letter(self._letters, event_id)
-        message = _message_of(first.document)
-        client, request = Client(self._deployment, self._chains), self._replacement(first, message, gmps)
-        return await client.route_call(message.source_chain, request, from_bytes32(message.sender))
 
     def _replacement(self, first: LogRecord, message: Message, gmps: Sequence[Gmp] | None) -> RouteRequest:
         return RouteRequest(

@@ -10,13 +10,13 @@ import pytest
 from eth_abi.abi import decode, encode
 from eth_account import Account
 
-from bridge.client.client import cancellation_of, transact
+from bridge.client import Client, RouteRequest, cancellation_of
 from bridge.dead_letters.decisions import GOVERNANCE, DecisionError, Maker, signed
 from bridge.dead_letters.governance import Governance
 from bridge.dead_letters.parameters import OnChainParameters
 from bridge.dead_letters.review import DeadLetterReview
 from bridge.dead_letters.signing import KeySealer
-from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.addresses import from_bytes32, to_bytes32
 from bridge.protocol.contracts import ADAPTER, ROUTER
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.events import MessageRouted, MessageUnfunded, topic_of
@@ -160,6 +160,7 @@ class Office:
         there = [deployed(ALPHA, "alpha", **further), deployed(BETA, "beta", **further)]
         document = {"version": 1, "network": "test", "chains": there}
         chains = {chain_id: cast(Chain, chain) for chain_id, chain in self.chains.items()}
+        self.client = Client(Deployment.model_validate(document), chains, SENDER)
         self.review = DeadLetterReview(
             deployment=Deployment.model_validate(document),
             chains=chains,
@@ -223,16 +224,27 @@ async def test_re_issue_keeps_the_request_and_prefers_other_gmps() -> None:
     assert chain.gmps == [[Gmp.WORMHOLE, Gmp.HYPERLANE], [Gmp.WORMHOLE], [Gmp.HYPERLANE]]
 
 
-async def test_contract_re_issues_by_its_own_call() -> None:
+async def test_contract_re_issues_by_itself() -> None:
     dead_letter_queue = Office()
     event_id = await dead_letter_queue.letter()
     review, chain = dead_letter_queue.review, dead_letter_queue.chains[ALPHA]
     with pytest.raises(DecisionError, match="no key is given; if the sender is a contract"):
         await review.decide(event_id, Decision.RETRY, "because", sender=None)
-    call = await review.reissue_call(event_id)
     assert (chain.sent, dead_letter_queue.status()) == ([], LetterStatus.PENDING_REVIEW)
-    assert (call.to, call.value) == (deployed(ALPHA, "alpha")["router"], 7)
-    await transact(cast(Chain, chain), SENDER, call)  # the contract's: its owner's wallet makes it do so
+    original = dead_letter_queue.original
+    request = RouteRequest(
+        destination=BETA,
+        recipient=from_bytes32(original.recipient),
+        payload=original.payload,
+        gmps=["hyperlane"],
+        quorum=original.quorum,
+        gas_limit=original.gas_limit,
+        ttl=original.ttl,
+        kind=original.kind,
+        replaces=original.id,
+        check_recipient=False,
+    )
+    await dead_letter_queue.client.route(ALPHA, request)
     (new,) = chain.sent
     assert (new.replaces, new.sender) == (dead_letter_queue.original.id, dead_letter_queue.original.sender)
     record = await review.decide(event_id, Decision.RETRY, "because", sender=None)
