@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from typing import Final
 
 from bridge.dead_letters.decisions import CONFIRMED_AT, confirms
@@ -23,6 +22,7 @@ from bridge.records.dead_letters import (
 from bridge.store.dead_letters import DeadLetterLog
 
 NOTHING_DENIED: Final = frozenset[int]()
+BEGINNING: Final = LogHead()
 
 _BATCH = 500  # records read at once
 
@@ -54,32 +54,39 @@ def verify(
     *,
     trusted: frozenset[str],
     denied: frozenset[int] = NOTHING_DENIED,
+    since: LogHead = BEGINNING,
     heads: Iterable[bytes] = (),
     marked_dead: Iterable[str] = (),
     until: int | None = None,
 ) -> Verified:
-    """Verifies the entire log.
+    """Verifies the records after the last verified one; from the beginning, also the list of letters.
 
     Args:
         log: The log.
-        until: Sequence of the last record to check; None checks all. Read it before `trusted` and `denied`.
         trusted: Accounts whose signatures count.
         denied: See `denied_decisions`.
-        heads: Hashes of earlier heads, each of which must still be in the log.
+        since: The last verified record, which must still be there.
+        heads: Hashes of earlier heads, each of which must be among the records.
         marked_dead: Event ids of deliveries that must have a letter.
+        until: Sequence of the last record to check; None checks all. Read it before `trusted` and `denied`.
     """
     accounts = frozenset(account.lower() for account in trusted)
     found: list[Violation] = []
-    dead_letters: dict[str, DeadLetter] = {}
-    previous, number, missing = NO_RECORD, 0, dict.fromkeys(heads)
+    letters: dict[str, DeadLetter] = {}
+    number, previous, missing = since.sequence, since.hash, dict.fromkeys(heads)
     missing.pop(NO_RECORD, None)
     try:
-        for number, record in zip(count(1), _all(log, until=until), strict=False):
+        if since != BEGINNING and [one.hash for one in log.records(after=since.sequence - 1, limit=1)] != [since.hash]:
+            gone = f"record {since.sequence} is not the one that was verified: the log was cut off or written again"
+            found.append(Violation(0, "", gone))
+        for record in _all(log, since.sequence, until=until):
+            number += 1
             found += (
                 Violation(number, record.event_id, text)
                 for text in _problems(record, number, previous, accounts, denied)
             )
-            found += _followed(dead_letters, record)
+            if since == BEGINNING:
+                found += _followed(letters, record)
             previous = record.hash
             missing.pop(previous, None)
     except BrokenLogError as error:
@@ -91,44 +98,9 @@ def verify(
     found += (
         Violation(0, event_id, f"delivery {event_id} is dead and has no letter")
         for event_id in marked_dead
-        if event_id not in dead_letters and log.letter(event_id) is None
+        if event_id not in letters and log.letter(event_id) is None
     )
-    found += _index_problems(log, dead_letters, number)
-    return Verified(records=number, head=previous, violations=tuple(found))
-
-
-def verify_growth(
-    log: DeadLetterLog,
-    head: LogHead,
-    *,
-    trusted: frozenset[str],
-    denied: frozenset[int] = NOTHING_DENIED,
-    until: int | None = None,
-) -> Verified:
-    """Verifies the records since the last verification, and that the last verified record is still there.
-
-    Args:
-        log: The log.
-        head: The last verified record.
-        trusted: Accounts whose signatures count.
-        denied: See `denied_decisions`.
-        until: See `verify`.
-    """
-    accounts, found = frozenset(account.lower() for account in trusted), list[Violation]()
-    number, previous = head.sequence, head.hash
-    try:
-        if head.sequence and [one.hash for one in log.records(after=head.sequence - 1, limit=1)] != [head.hash]:
-            gone = f"record {head.sequence} is not the one that was verified: the log was cut off or written again"
-            found.append(Violation(0, "", gone))
-        for record in _all(log, head.sequence, until=until):
-            number += 1
-            found += (
-                Violation(number, record.event_id, text)
-                for text in _problems(record, number, previous, accounts, denied)
-            )
-            previous = record.hash
-    except BrokenLogError as error:
-        found.append(Violation(number + 1, "", str(error)))
+    found += _index_problems(log, letters, number)
     return Verified(records=number, head=previous, violations=tuple(found))
 
 
@@ -157,7 +129,7 @@ async def denied_decisions(log: DeadLetterLog, chains: Mapping[int, Chain], *, a
     return frozenset(denied)
 
 
-def _all(log: DeadLetterLog, after: int = 0, *, until: int | None = None) -> Iterator[LogRecord]:
+def _all(log: DeadLetterLog, after: int, *, until: int | None) -> Iterator[LogRecord]:
     last = after
     while batch := log.records(after=last, limit=_BATCH):
         for record in batch:

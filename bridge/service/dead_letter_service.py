@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 
 import structlog
 from eth_account.signers.local import LocalAccount
@@ -11,7 +12,7 @@ from eth_account.signers.local import LocalAccount
 from bridge.dead_letters.alerts import Alerts
 from bridge.dead_letters.channels import Channel, Email, Mailbox, PagerDuty, Slack, Webhook
 from bridge.dead_letters.governance import Governance, GovernanceChannel
-from bridge.dead_letters.integrity import NOTHING_DENIED, Verified, Violation, denied_decisions, verify, verify_growth
+from bridge.dead_letters.integrity import BEGINNING, NOTHING_DENIED, Verified, Violation, denied_decisions, verify
 from bridge.dead_letters.parameters import OnChainParameters
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.dead_letters.review import DeadLetterReview
@@ -57,7 +58,7 @@ class DeadLetterService:
         self.dead_letters = open_dead_letters(settings.dlq.url or settings.store)
         self.sealer = sealer
         self.dead_letter_queue = DeadLetterQueue(self.dead_letters, store, self.sealer, clock, settings.dlq)
-        self._verified = LogHead()  # the last record that was verified
+        self._verified = BEGINNING  # the last record that was verified
         self._seen: tuple[bytes, tuple[Violation, ...]] | None = None  # problems already alerted on
         self._untold: Verified | None = None  # alerts that a channel has not accepted yet
         self._parameters = on_chain_parameters(deployment, chains)
@@ -89,9 +90,8 @@ class DeadLetterService:
         if until > seen_to:  # otherwise no seal would be checked
             trusted = await trusted_accounts(self.dead_letters, self._parameters, self._settings)
             denied = await denied_decisions(self.dead_letters, self._chains, after=seen_to)
-        verified = await asyncio.to_thread(
-            verify_growth, self.dead_letters, self._verified, trusted=trusted, denied=denied, until=until
-        )
+        check = partial(verify, trusted=trusted, denied=denied, since=self._verified, until=until)
+        verified = await asyncio.to_thread(check, self.dead_letters)
         if (seen := (verified.head, verified.violations)) != self._seen:
             self._seen = seen
             await self._announce(verified)
