@@ -243,18 +243,6 @@ class Endpoints:
         """
         if self.agreement == 1:
             return await self.request(request, read)
-        return (await self.witnessed(essence, request, read))[0]
-
-    async def witnessed(
-        self, essence: Callable[[Any], Hashable], request: Request, read: Read
-    ) -> tuple[Any, tuple[str, ...]]:
-        """Returns the result as `agreed` does, with the names of the endpoints that agreed.
-
-        Slower endpoints are not included.
-
-        Raises:
-            RpcError: see `agreed`.
-        """
         answers, failures = await self._opinions(essence, request, read)
         votes = votes_of(list(answers.values()), essence)
         majority: list[Any] = votes[0] if votes else []
@@ -262,8 +250,7 @@ class Endpoints:
             raise self._too_few(request, len(majority), f"do ({len(votes)} different answers)", failures)
         if isinstance(majority[0], RpcError):
             raise majority[0]
-        names = (endpoint.name for endpoint, answer in answers.items() if any(answer is vote for vote in majority))
-        return read(majority[0]), tuple(names)
+        return read(majority[0])
 
     async def opinions(self, request: Request, read: Read) -> list[Any]:
         """Returns each endpoint's answer until enough have answered, or a single answer if one endpoint suffices.

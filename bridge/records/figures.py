@@ -48,7 +48,7 @@ class QueueSum:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeliverySum:
+class DeliverySum(QueueSum):
     """The deliveries of one lane and GMP.
 
     Attributes:
@@ -57,24 +57,16 @@ class DeliverySum:
         seconds: Sum of their durations.
     """
 
-    source_chain: int
-    destination_chain: int
-    gmp: Gmp
-    count: int
     within: tuple[int, ...]
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FailureSum:
+class FailureSum(QueueSum):
     """The failed tries of one lane and GMP with one error code."""
 
-    source_chain: int
-    destination_chain: int
-    gmp: Gmp
     kind: FailureKind
     code: str
-    count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -202,11 +202,6 @@ class LaneSpent:
     chain_id: int
     wei: int
 
-    @classmethod
-    def of(cls, lane: Lane, chain_id: int, gwei: int) -> LaneSpent:
-        """Converts a total."""
-        return cls(lane, chain_id, gwei * GWEI)
-
 
 @dataclass(frozen=True, slots=True)
 class Blocked:

@@ -6,11 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, Executable, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from bridge.protocol.lanes import Lane
 from bridge.records.spending import (
     EVER,
+    GWEI,
     Blocked,
     Bound,
     LaneSpent,
@@ -66,7 +67,7 @@ class Spending:
         day = TotalKeys.of(0, None, now).chain.day
         query = select(spending_totals).where(spending_totals.c.day == day).order_by(spending_totals.c.of)
         found = [(lane_of(row["of"]), row["chain_id"], row["gwei"]) for row in self._database.read(query)]
-        return [LaneSpent.of(lane, chain_id, gwei) for lane, chain_id, gwei in found if lane is not None]
+        return [LaneSpent(lane, chain_id, gwei * GWEI) for lane, chain_id, gwei in found if lane is not None]
 
     def forget(self, before: float) -> int:
         """Deletes the totals of days before that moment (Unix seconds); how many. Those of messages stay."""
@@ -93,7 +94,8 @@ class Spending:
         known = select(spending_blocked.c.since).where(spending_blocked.c.subject == blocked.subject)
         with self._database.transaction() as connection:
             changed = {name: row[name] for name in ("bound", "why", "at")}
-            connection.execute(_upsert(connection, spending_blocked, row, ["subject"], changed))
+            noting = insert_into(connection, spending_blocked).values(**row)
+            connection.execute(noting.on_conflict_do_update(index_elements=["subject"], set_=changed))
             return float(connection.execute(known).scalar_one())
 
     def release(self, subject: str) -> None:
@@ -195,16 +197,6 @@ def _add_to_totals(connection: Connection, added: Mapping[TotalKey, int]) -> Non
     adding = insert_into(connection, spending_totals)
     summed = {"gwei": spending_totals.c.gwei + adding.excluded.gwei}
     connection.execute(adding.on_conflict_do_update(index_elements=["chain_id", "day", "of"], set_=summed), rows)
-
-
-def _upsert(
-    connection: Connection, table: Any, values: Mapping[str, Any], keys: Sequence[str], changed: Mapping[str, Any]
-) -> Executable:
-    return (
-        insert_into(connection, table)
-        .values(**values)
-        .on_conflict_do_update(index_elements=list(keys), set_=dict(changed))
-    )
 
 
 def _row(slot: Slot, position: int, who: SpentFor | None, gwei: int, data_gwei: int) -> dict[str, Any]:
