@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any, Final
 import httpx
 
 from bridge.deploy.addresses import public_chain_ids
-from bridge.deploy.plan import NetworkPlan
+from bridge.deploy.transactions import DeployError
 from bridge.devnet import anvil
 from bridge.devnet.accounts import DEPLOYER_KEY, account
 from bridge.devnet.anvil import AnvilProcess, ChainStatus
@@ -35,7 +34,6 @@ from bridge.protocol.deployment import Deployment
 
 _CLIENTS: Final = ("anvil", "hardhat")
 _MIN_BALANCE: Final = 10**18  # wei
-_ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}")
 _SECONDS: Final = 5.0  # timeout of a request
 
 
@@ -58,8 +56,7 @@ class Attachment:
     """State of an attached devnet, persisted between commands."""
 
     chains: tuple[AttachedChain, ...]
-    plan: dict[str, Any] | None = None  # set once all chains have the GMPs
-    is_done: bool = False  # whether all chains have Waybill
+    is_done: bool = False  # whether all contracts are deployed
 
     @classmethod
     def read(cls, folder: Folder) -> Attachment | None:
@@ -68,8 +65,7 @@ class Attachment:
             document = json.loads(folder.attached.read_text())
         except FileNotFoundError:
             return None
-        chains = tuple(AttachedChain(**fields) for fields in document["chains"])
-        return cls(chains=chains, plan=document["plan"], is_done=document["is_done"])
+        return cls(chains=tuple(AttachedChain(**fields) for fields in document["chains"]), is_done=document["is_done"])
 
     def write(self, folder: Folder) -> None:
         """Saves the state for the next command."""
@@ -81,8 +77,8 @@ class Attachment:
 async def attach(*, home: Path, urls: Sequence[str], progress: Progress = lambda _: None) -> Devnet:
     """Deploys the GMPs, Waybill and the examples on anvil nodes that the user started, and connects every pair of chains.
 
-    With a single URL, a second chain is started as a destination; `down` stops it. Existing contracts are kept. A
-    second call continues after an interruption, and starts over after an anvil was restarted.
+    With a single URL, a second chain is started as a destination; `down` stops it. A second call keeps a complete
+    deployment, and starts over after the anvils were restarted.
 
     Args:
         home: Folder that contains ``build/devnet`` and ``deployments``.
@@ -101,62 +97,58 @@ async def attach(*, home: Path, urls: Sequence[str], progress: Progress = lambda
         if known is not None and known.chains != named:
             there = ", ".join(f"{chain.url} (chain {chain.chain_id})" for chain in known.chains)
             raise DevnetError(f"the devnet is on {there}, not on {', '.join(urls)}; run `waybill devnet down` first")
-        if known is not None and (complete := await _complete(folder, known, record)) is not None:
-            return complete
-        return await _deploy(folder, named, known, record, progress)
-
-
-async def _deploy(
-    folder: Folder,
-    named: tuple[AttachedChain, ...],
-    known: Attachment | None,
-    record: Record | None,
-    progress: Progress,
-) -> Devnet:
-    await asyncio.to_thread(bring_in, progress)
-    started = [process for process in record.anvils if anvil.is_alive(process)] if record is not None else []
-    plan = NetworkPlan.model_validate(known.plan) if known is not None and known.plan else None
-    nodes: list[Node] = [*named, *started]
-    if plan is None or not await _has_gmps(nodes, plan):
-        if plan is not None:
-            await _require_empty(named, plan)
+        started = [process for process in record.anvils if anvil.is_alive(process)] if record is not None else []
+        if known is not None and known.is_done and (kept := await _kept(folder, named, started)) is not None:
+            return _devnet(folder, named, started, kept, started=False)
         anvil.stop(started)  # its contracts are connected to chains that are gone
-        started = []
-        if len(named) == 1:
-            started = [_second_chain(folder, named[0], progress)]
-            Record(1, tuple(started)).write(folder)
-        nodes = [*named, *started]
-        progress(f"deploying the GMPs to {', '.join(node.name for node in nodes)}")
-        Attachment(chains=named).write(folder)
-        # The user's anvil may mine only on demand, so events count without confirmations.
-        plan = await deploy_gmps(nodes, confirmations=0)
-    document = plan.model_dump(mode="json", by_alias=True, exclude_none=True)
-    Attachment(chains=named, plan=document).write(folder)
-    deployment = await deploy_waybill(plan, folder.deployments_file, progress)
+        return await _deploy(folder, named, progress)
+
+
+async def _kept(folder: Folder, named: Sequence[AttachedChain], processes: Sequence[AnvilProcess]) -> Deployment | None:
+    """Returns the deployment of an earlier call, or None if the user's chains were restarted.
+
+    Raises:
+        DevnetError: one of the user's chains still has contracts, which refer to those on chains that were restarted.
+    """
+    deployment = Deployment.load(folder.deployments_file)
+    routers = {chain.chain_id: chain.router for chain in deployment.chains}
+    nodes: list[Node] = [*named, *processes]
+    still_there = []
+    for node in nodes:
+        async with await EvmChain.connect(node.chain_id, [node.url]) as opened:
+            if node.chain_id in routers and await opened.code(routers[node.chain_id]):
+                still_there.append(node)
+    if len(still_there) == len(routers):
+        return deployment
+    for node in still_there:
+        if node in named:
+            raise DevnetError(
+                f"{node.url} still has the contracts of a devnet whose other chains were restarted: restart this anvil, too"
+            )
+    return None
+
+
+async def _deploy(folder: Folder, named: tuple[AttachedChain, ...], progress: Progress) -> Devnet:
+    await asyncio.to_thread(bring_in, progress)
+    started = [_second_chain(folder, named[0], progress)] if len(named) == 1 else []
+    if started:
+        Record(1, tuple(started)).write(folder)
+    Attachment(chains=named).write(folder)
+    nodes: list[Node] = [*named, *started]
+    progress(f"deploying the GMPs to {', '.join(node.name for node in nodes)}")
+    # The user's anvil may mine only on demand, so events count without confirmations.
+    plan = await deploy_gmps(nodes, confirmations=0)
+    try:
+        deployment = await deploy_waybill(plan, folder.deployments_file, progress)
+    except DeployError as error:
+        urls = ", ".join(chain.url for chain in named)
+        raise DevnetError(f"{error}\nrestart the chains at {urls} without their contracts, and try again") from error
     for process in started:
         anvil.mine_every(process, 1)
     for chain in named:
         _keep_time(chain, progress)
-    Attachment(chains=named, plan=document, is_done=True).write(folder)
+    Attachment(chains=named, is_done=True).write(folder)
     return _devnet(folder, named, started, deployment, started=True)
-
-
-async def _complete(folder: Folder, known: Attachment, record: Record | None) -> Devnet | None:
-    """Returns the devnet if an earlier call completed it and every chain still has it, else None."""
-    processes = record.anvils if record is not None else ()
-    if not known.is_done or not folder.deployments_file.exists() or not all(map(anvil.is_alive, processes)):
-        return None
-    file = folder.deployments_file
-    deployment = Deployment.from_json(file.read_text(), str(file))
-    nodes: list[Node] = [*known.chains, *processes]
-    urls = {node.chain_id: node.url for node in nodes}
-    if urls.keys() != {chain.chain_id for chain in deployment.chains}:
-        return None
-    for chain in deployment.chains:
-        async with await EvmChain.connect(chain.chain_id, [urls[chain.chain_id]]) as opened:
-            if not await opened.code(chain.router):
-                return None
-    return _devnet(folder, known.chains, processes, deployment, started=False)
 
 
 def _devnet(
@@ -174,32 +166,6 @@ def _devnet(
         block_time=0,
         started=started,
     )
-
-
-async def _has_gmps(nodes: Sequence[Node], plan: NetworkPlan) -> bool:
-    """Returns whether the chains still have the GMPs' contracts of a plan."""
-    if [chain.chain_id for chain in plan.chains] != [node.chain_id for node in nodes]:
-        return False
-    for node, chain in zip(nodes, plan.chains, strict=True):
-        addresses = _ADDRESS.findall(json.dumps(chain.model_dump(mode="json")["gmps"]))
-        async with await EvmChain.connect(node.chain_id, [node.url]) as opened:
-            if not all([await opened.code(address) for address in addresses]):
-                return False
-    return True
-
-
-async def _require_empty(named: Sequence[AttachedChain], plan: NetworkPlan) -> None:
-    """Checks that no chain kept its contracts if one was restarted, because contracts refer to those on other chains.
-
-    Raises:
-        DevnetError: a chain still has the earlier contracts.
-    """
-    for node in named:
-        chain = [planned for planned in plan.chains if planned.chain_id == node.chain_id]
-        if chain and await _has_gmps([node], plan.model_copy(update={"chains": tuple(chain)})):
-            raise DevnetError(
-                f"{node.url} still has the contracts of a devnet whose other chains were restarted: restart this anvil, too"
-            )
 
 
 def _second_chain(folder: Folder, first: AttachedChain, progress: Progress) -> AnvilProcess:
