@@ -21,7 +21,7 @@ from bridge.protocol.ports import Call, Chain, Clock, Fees, FeesTooHighError, Re
 from bridge.records.outbox import Claim, StaleClaimError
 from bridge.records.spending import UNBOUNDED, Bound, Refusal, SpendBlockedError, SpendBounds, SpentFor
 from bridge.records.transactions import BatchedCall, CallBatch, SignedVersion, Slot, SlotRequest, SlotState, SpendCheck
-from bridge.store.finality import Finality
+from bridge.store.observations import Finality
 from bridge.store.transactions import TransactionLedger
 
 _CALLS_MADE: Final = keccak(text="CallsMade(uint256)")

@@ -12,7 +12,7 @@ from bridge.evm.account import Account, NonceLostError
 from bridge.protocol.ports import Receipt, TransientError
 from bridge.records.observations import BlockRef
 from bridge.records.transactions import Inclusion, Slot, SlotState
-from bridge.store.finality import Finality
+from bridge.store.observations import Finality
 
 _log = structlog.get_logger(__name__)
 

@@ -77,7 +77,7 @@ def add_stored(
     _add_executions(samples, names, store.jobs)
     for state, count in totals(store.jobs.counts(RetryJob)).items():
         samples.add("waybill_retry_requests", count, state=state)
-    _add_blocked_retries(samples, names, store.retries.blocked())
+    _add_blocked_retries(samples, names, store.jobs.blocked_retries())
     accounts: defaultdict[int, set[str]] = defaultdict(set)
     for slot in slots:
         accounts[slot.chain_id].add(slot.account)

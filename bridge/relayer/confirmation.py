@@ -14,8 +14,8 @@ from bridge.protocol.ports import Block, Chain, Clock
 from bridge.records.observations import BlockRef
 from bridge.records.outbox import STUCK_AFTER, ObservedDelivery, OutboxState, delivery_of
 from bridge.relayer.lagging import MissingBlocks
-from bridge.store.finality import Finality
 from bridge.store.jobs import Jobs
+from bridge.store.observations import Finality
 from bridge.store.outbox import Outbox
 
 _log = structlog.get_logger(__name__)

@@ -31,7 +31,7 @@ from bridge.relayer.settings import RelaySettings
 from bridge.relayer.spending import SpendGate
 from bridge.store import Store
 from bridge.store.counters import ProcessCounters
-from bridge.store.finality import Finality
+from bridge.store.observations import Finality
 
 _log = structlog.get_logger(__name__)
 

@@ -95,13 +95,30 @@ class Recovery:
         settings: RecoverySettings,
         *,
         poll_interval: float,
-        exhaustion: BudgetExhaustion,
+        dead_letters: DeadLetterQueue,
+        policies: Policies,
+        usable: frozenset[Gmp],
         source: RetryRequestSource | None = None,
     ) -> None:
-        """Stores the dependencies; without a `source` of requests it retries only messages that are named."""
+        """Stores the dependencies.
+
+        Args:
+            planner: Plans retries.
+            store: Jobs, and what was observed.
+            clock: Source of time.
+            settings: Intervals and budgets.
+            poll_interval: Seconds between two polls for requests and jobs.
+            dead_letters: Takes the letters of messages whose budget is spent.
+            policies: The messages' policies.
+            usable: GMPs that this relayer delivers over.
+            source: The index's requests; without it only messages that are named are retried.
+        """
         self._planner = planner
-        self._exhaustion = exhaustion
-        self._retries = store.retries
+        self._dead_letters = dead_letters
+        self._policies = policies
+        self._usable = usable
+        self._outbox = store.outbox
+        self._observations = store.observations
         self._jobs = store.jobs
         self._ledger = store.transactions
         self._clock = clock
@@ -122,15 +139,15 @@ class Recovery:
         """Copies new requests; returns whether there may be more."""
         if self._source is None:
             return False
-        cursor = self._retries.cursor()
+        cursor = self._jobs.request_cursor()
         requests = await self._source.requests_after(cursor, self._settings.REQUESTS)
         if not requests:
             if await self._source.highest_sequence() >= cursor:
                 return False
             _log.info("index rebuilt, reading retry requests from the start", cursor=cursor)
-            self._retries.copy([], 0, self._clock.now())
+            self._jobs.copy_requests([], 0, self._clock.now())
             return True
-        new = self._retries.copy(requests, requests[-1].sequence, self._clock.now())
+        new = self._jobs.copy_requests(requests, requests[-1].sequence, self._clock.now())
         if new:
             _log.info("retry requests copied", new=new)
             self._worker.wakeup.set()
@@ -213,7 +230,9 @@ class Recovery:
             BudgetSpentError: the message's retries have exhausted its budget.
         """
         made, most = plan.attempt - 1, self._settings.max_message_retries
-        if made >= most and not (job is not None and await self._exhaustion.is_let_through(job)):
+        if made < most:
+            return
+        if job is None or not await self._dead_letters.is_let_through(spent_id(job.message_id, job.request.attempt)):
             raise BudgetSpentError(f"it was retried {made} times, and max_message_retries is {most}", plan.message)
 
     async def _blocked(self, context: JobContext[RetryJob], error: BudgetSpentError) -> None:
@@ -225,9 +244,10 @@ class Recovery:
         if job.state is RetryState.SENDING:  # a transaction sent before a crash may still be included
             self._reschedule(context, str(error), budget)
             return
-        waits = await self._exhaustion.mark_dead(job, error.message, str(error), now)
+        policy = (await self._policies.of(error.message)).delivery
+        waits = await self._mark_dead(job, policy, error.message, str(error))
         if waits is None:
-            context.save(job.died(str(error), now, letter=await self._exhaustion.writes_letter(error.message)))
+            context.save(job.died(str(error), now, letter=policy.dead_letter))
         else:
             self._reschedule(context, f"{error}; {waits}", budget)
 
@@ -280,62 +300,18 @@ class Recovery:
     ) -> None:
         context.save(context.job.ended(state, outcome, self._clock.now(), transaction_hash))
 
-
-def _retried(receipt: Receipt, plan: Plan) -> Retried:
-    """Reads the attempt from the router's event, or from the plan if the joined transaction had another form."""
-    attempt, gmps = plan.attempt, frozenset(plan.gmps)
-    for log in receipt.logs:
-        try:
-            event = decode_event(log.topics, log.data)
-        except EventDecodingError:
-            continue
-        if isinstance(event, MessageRetried) and event.message_id == plan.message.id:
-            attempt, gmps = event.attempt, gmps_from_bits(event.gmps)
-    return Retried(message_id=plan.message.id, attempt=attempt, gmps=gmps, transaction_hash=receipt.transaction_hash)
-
-
-class BudgetExhaustion:
-    """Ends a message whose retry budget is spent: it becomes DEAD, with a dead letter if its kind has those."""
-
-    def __init__(
-        self,
-        dead_letter_queue: DeadLetterQueue,
-        store: Store,
-        *,
-        policies: Policies,
-        usable: frozenset[Gmp],
-    ) -> None:
-        """Stores the dependencies; `usable` are the GMPs that this relayer delivers over.
-
-        It does not wait for other GMPs.
-        """
-        self._dead_letters = dead_letter_queue
-        self._outbox = store.outbox
-        self._observations = store.observations
-        self._policies = policies
-        self._usable = usable
-
-    async def is_let_through(self, job: RetryJob) -> bool:
-        """Whether an operator granted this attempt beyond the budget."""
-        return await self._dead_letters.is_let_through(spent_id(job.request.message_id, job.request.attempt))
-
-    async def writes_letter(self, message: Message) -> bool:
-        """Whether a dead letter is written for a message that ends now."""
-        return (await self._policy(message)).dead_letter
-
-    async def _policy(self, message: Message) -> DeliveryPolicy:
-        return (await self._policies.of(message)).delivery
-
-    async def mark_dead(self, job: RetryJob, message: Message, why: str, now: float) -> str | None:
+    async def _mark_dead(self, job: RetryJob, policy: DeliveryPolicy, message: Message, why: str) -> str | None:
         """Ends a message whose budget has no room for its retry; returns why it can't end yet, or None.
+
+        It becomes DEAD, with a dead letter if its policy has those. Deliveries over GMPs that this relayer does not
+        use are not waited for.
 
         Args:
             job: The retry.
+            policy: The message's.
             message: The message.
             why: Which budget is exhausted, in words.
-            now: Unix seconds.
         """
-        policy = await self._policy(message)
         if policy.max_retries is None:
             return "it is tried without end, and waits until the limit is raised"
         if self._observations.message(message.id) is None:
@@ -348,9 +324,22 @@ class BudgetExhaustion:
         if alive:
             return f"{' and '.join(dict.fromkeys(alive))} still tries to deliver it"
         if policy.dead_letter:
-            failure = Failure(at=now, kind=FailureKind.TERMINAL, code=RETRY_BUDGET_SPENT, message=why)
+            failure = Failure(at=self._clock.now(), kind=FailureKind.TERMINAL, code=RETRY_BUDGET_SPENT, message=why)
             problem = await self._dead_letters.mark_message_dead(job, message, failure)
             if problem is not None:
                 return f"its dead letter can't be written ({problem})"
         _log.error("message dead", message=f"0x{message.id.hex()}", attempt=job.request.attempt, reason=why)
         return None
+
+
+def _retried(receipt: Receipt, plan: Plan) -> Retried:
+    """Reads the attempt from the router's event, or from the plan if the joined transaction had another form."""
+    attempt, gmps = plan.attempt, frozenset(plan.gmps)
+    for log in receipt.logs:
+        try:
+            event = decode_event(log.topics, log.data)
+        except EventDecodingError:
+            continue
+        if isinstance(event, MessageRetried) and event.message_id == plan.message.id:
+            attempt, gmps = event.attempt, gmps_from_bits(event.gmps)
+    return Retried(message_id=plan.message.id, attempt=attempt, gmps=gmps, transaction_hash=receipt.transaction_hash)

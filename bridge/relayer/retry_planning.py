@@ -176,7 +176,7 @@ class Planner:
         else:
             usable = self._usable & await source.enabled_gmps()
             usable &= self._deployed(message.destination_chain) if blind else await destination.enabled_gmps()
-            order = self._ranked(message, usable, received, tried, ranking)
+            order = self._ranked(message, usable - received, tried, ranking)
             needed = len(order) if wide else missing
         fees = await self._quotes(message, source, order, needed)
         if contract is None:
@@ -240,22 +240,17 @@ class Planner:
     def _ranked(
         self,
         message: Message,
-        usable: frozenset[Gmp],
-        received: frozenset[Gmp],
+        candidates: frozenset[Gmp],
         tried: frozenset[Gmp],
         ranking: tuple[Gmp, ...],
     ) -> list[Gmp]:
-        tried = tried.union(*(one.gmps for one in self._store.observations.attempts(message.id)))
-        failing = self._store.outbox.failing(message.source_chain, message.destination_chain)
-        situation = Situation(
-            usable=usable,
-            received=received,
-            tried=tried,
-            failing=failing,
+        order = ranked(
+            candidates,
+            tried=tried.union(*(one.gmps for one in self._store.observations.attempts(message.id))),
+            failing=self._store.outbox.failing(message.source_chain, message.destination_chain),
             given_up=given_up_on(self._store.outbox.entries(message.id)),
             ranking=ranking,
         )
-        order = ranked(situation)
         if not order:
             raise NotNowError("no GMP left to try: all are paused, disabled, or have delivered")
         return order
@@ -275,34 +270,30 @@ class Planner:
         return fees
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
-    """The state of the GMPs with regard to one message."""
-
-    usable: frozenset[Gmp]  # enabled on both routers and delivered by this relayer
-    received: frozenset[Gmp]  # GMPs that have delivered it
-    tried: frozenset[Gmp]  # GMPs that accepted an earlier attempt
-    failing: frozenset[Gmp]  # GMPs that fail on its lane now
-    given_up: frozenset[Gmp] = frozenset()  # GMPs over which a delivery of this message is DEAD
-    ranking: tuple[Gmp, ...] = ()  # from the index: by recent performance on the lane, best first
-
-
-def ranked(situation: Situation) -> list[Gmp]:
-    """Ranks the GMPs that may carry the message again, best first.
+def ranked(
+    candidates: frozenset[Gmp],
+    *,
+    tried: frozenset[Gmp],
+    failing: frozenset[Gmp],
+    given_up: frozenset[Gmp],
+    ranking: tuple[Gmp, ...],
+) -> list[Gmp]:
+    """Ranks the GMPs that may carry a message again, best first.
 
     Untried GMPs come first, then those that were tried without an answer, then those failing now, and last
     those over which it has died. The index's ranking decides among equals.
+
+    Args:
+        candidates: GMPs that can carry it and have not delivered it.
+        tried: GMPs that accepted an earlier attempt.
+        failing: GMPs that fail on its lane now.
+        given_up: GMPs over which a delivery of it is DEAD.
+        ranking: GMPs by recent performance on the lane, best first; GMPs that it lacks come last.
     """
-    place = {gmp: position for position, gmp in enumerate(situation.ranking)}
+    place = {gmp: position for position, gmp in enumerate(ranking)}
     return sorted(
-        situation.usable - situation.received,
-        key=lambda gmp: (
-            gmp in situation.given_up,
-            gmp in situation.failing,
-            gmp in situation.tried,
-            place.get(gmp, len(place)),
-            gmp,
-        ),
+        candidates,
+        key=lambda gmp: (gmp in given_up, gmp in failing, gmp in tried, place.get(gmp, len(place)), gmp),
     )
 
 

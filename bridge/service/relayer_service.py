@@ -38,7 +38,7 @@ from bridge.relayer.own_messages import OwnMessages
 from bridge.relayer.policies import Policies
 from bridge.relayer.propagation import Propagation, RoutePropagator
 from bridge.relayer.relayer import Relayer
-from bridge.relayer.retries import BudgetExhaustion, Recovery, Retried
+from bridge.relayer.retries import Recovery, Retried
 from bridge.relayer.retry_planning import Planner
 from bridge.relayer.spending import SpendGate
 from bridge.service.connections import connected
@@ -46,8 +46,8 @@ from bridge.service.dead_letter_service import DeadLetterService
 from bridge.service.settings import SELDOM, Settings
 from bridge.service.startup_checks import RelayerKeys, check_relayer, public_attesters
 from bridge.store import Store, WorkingLock, open_store, working_on
-from bridge.store.finality import Finality
 from bridge.store.index_requests import IndexRequests
+from bridge.store.observations import Finality
 from bridge.store.streams import Streams
 from bridge.streams.copying import Copier
 
@@ -176,19 +176,15 @@ class RelayerService:
             retry_for=self._settings.retried_for(),
         )
         requests = IndexRequests(self._settings.index_store) if self._settings.index_store else None
-        exhaustion = BudgetExhaustion(
-            self.dead_letter_service.dead_letter_queue,
-            self.store,
-            policies=self.policies,
-            usable=self._settings.claimable,
-        )
         return Recovery(
             planner,
             self.store,
             clock,
             self._settings,
             poll_interval=self._settings.poll_interval,
-            exhaustion=exhaustion,
+            dead_letters=self.dead_letter_service.dead_letter_queue,
+            policies=self.policies,
+            usable=self._settings.claimable,
             source=requests,
         )
 

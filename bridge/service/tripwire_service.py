@@ -20,8 +20,8 @@ from bridge.service.settings import Settings
 from bridge.service.startup_checks import check_tripwire
 from bridge.settings import SettingsError
 from bridge.store import open_store
-from bridge.store.finality import Finality
 from bridge.store.lock import working_on
+from bridge.store.observations import Finality
 from bridge.tripwire.evidence import Evidence, FactSource
 from bridge.tripwire.tripwire import Tripwire
 

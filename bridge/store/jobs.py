@@ -43,8 +43,9 @@ from bridge.records.jobs import (
     SyncState,
 )
 from bridge.records.observations import BlockRef
-from bridge.records.retries import RetryBudget
+from bridge.records.retries import BlockedRetries, RetryBudget
 from bridge.store.database import Database, insert_into
+from bridge.store.positions import RETRY_REQUESTS, move, position
 from bridge.store.tables import attempts, jobs, messages, outbox
 
 IS_THERE: Final = or_(jobs.c.source_block.is_(None), exists().where(attempts.c.message_id == jobs.c.message_id))
@@ -75,8 +76,7 @@ _EXECUTIONS = (jobs.c.queue == Queue.EXECUTE) & jobs.c.message_id.in_(bindparam(
 class Jobs:
     """Stores jobs. Every method is one transaction.
 
-    Other parts of the store add jobs in transactions of their own: `Retries.copy`, `Outbox.finish` and
-    `FinalityRecords.collect`.
+    Other parts of the store add jobs in transactions of their own: `Outbox.finish` and `FinalityRecords.collect`.
     """
 
     def __init__(self, database: Database) -> None:
@@ -107,6 +107,37 @@ class Jobs:
                 if connection.execute(others).first() is not None:
                     return False
             return connection.execute(update(jobs).where(mine).values(**_row(changed))).rowcount == 1
+
+    def request_cursor(self) -> int:
+        """Returns the sequence of the last retry request that was copied from the index, or 0."""
+        with self._database.reading() as connection:
+            return position(connection, RETRY_REQUESTS) or 0
+
+    def copy_requests(self, requests: Sequence[RetryRequest], cursor: int, now: float) -> int:
+        """Adds jobs for retry requests that are new, and moves the cursor; returns how many were new."""
+        with self._database.transaction(exclusive=RETRY_REQUESTS) as connection:
+            new = sum(add_job(connection, RetryJob.of(request, now)) for request in requests)
+            move(connection, RETRY_REQUESTS, cursor)
+        return new
+
+    def blocked_retries(self) -> list[BlockedRetries]:
+        """Returns the retries that budgets block, for each lane that ever had a retry."""
+        lane = (jobs.c.source_chain, jobs.c.destination_chain)
+        query = select(
+            *lane,
+            func.count().filter(jobs.c.state == RetryState.DEAD).label("dead"),
+            *(func.count().filter(jobs.c.blocked_by == budget).label(budget) for budget in RetryBudget),
+        )
+        query = query.where(jobs.c.queue == RetryJob.QUEUE)
+        return [
+            BlockedRetries(
+                source_chain=row["source_chain"],
+                destination_chain=row["destination_chain"],
+                dead=row["dead"],
+                blocked={budget: row[budget] for budget in RetryBudget},
+            )
+            for row in self._database.read(query.group_by(*lane).order_by(*lane))
+        ]
 
     def forget_retries(self, before: float, limit: int) -> int:
         """Deletes at most `limit` retries that ended before `before` (Unix seconds) and are not DEAD.

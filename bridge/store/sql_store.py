@@ -15,7 +15,6 @@ from bridge.store.jobs import Jobs
 from bridge.store.lanes import Lanes
 from bridge.store.observations import Observations
 from bridge.store.outbox import Outbox
-from bridge.store.retries import Retries
 from bridge.store.spending import Spending
 from bridge.store.streams import Streams
 from bridge.store.tables import outbox, schema_version
@@ -37,7 +36,6 @@ class Store:
         self.outbox = Outbox(self._database)
         self.transactions = TransactionLedger(self._database)
         self.jobs = Jobs(self._database)
-        self.retries = Retries(self._database)
         self.lanes = Lanes(self._database)
         self.figures = Figures(self._database)
         self.counters = Counters(self._database)

@@ -22,7 +22,7 @@ from bridge.protocol.ports import Adapter, Call, Dispatch
 from bridge.records.outbox import OutboxState
 from bridge.service.relayer_service import SystemClock
 from bridge.store import Store
-from bridge.store.finality import Finality
+from bridge.store.observations import Finality
 from tests.anvil.relayers import until
 from tests.anvil.test_relayer import Traffic, blocks, relaying
 from tests.anvil.traffic import RELAYER, World

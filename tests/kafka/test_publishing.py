@@ -44,7 +44,7 @@ def happen(history: History, first: int, messages: int) -> None:
         )
         delivery = ObservedDelivery(block(5, "beta"), word("tx"))
         store.outbox.finish([Delivered(one.current_claim, delivery) for one in claimed], 1_001 + first)
-        store.retries.copy([retry_request(first, sent[0])], first, now=50)
+        store.jobs.copy_requests([retry_request(first, sent[0])], first, now=50)
         assert len(store.jobs.of_message(RetryJob, sent[0].id)) == 1
 
 

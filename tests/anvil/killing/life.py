@@ -39,7 +39,7 @@ from bridge.relayer.policies import Policies
 from bridge.relayer.settings import RelaySettings
 from bridge.relayer.spending import SpendGate
 from bridge.store import Store, open_dead_letters
-from bridge.store.finality import Finality
+from bridge.store.observations import Finality
 from tests.builders import BETA, block, message, observed_range
 from tests.support.settings import tuned
 from tests.waiting import PATIENCE

@@ -28,13 +28,13 @@ from bridge.relayer.execution import Execution
 from bridge.relayer.policies import Policies
 from bridge.relayer.propagation import Propagation, PropagationSettings, RoutePropagator
 from bridge.relayer.relayer import Relayer
-from bridge.relayer.retries import BudgetExhaustion, Recovery, RecoverySettings
+from bridge.relayer.retries import Recovery, RecoverySettings
 from bridge.relayer.retry_planning import Planner
 from bridge.relayer.settings import RelaySettings
 from bridge.relayer.spending import SpendGate
 from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog
-from bridge.store.finality import Finality
+from bridge.store.observations import Finality
 from tests.support.settings import tuned
 from tests.support.simulation.actions import COORDINATOR_ADDRESS
 from tests.support.simulation.adapter import SimulatedAdapter
@@ -130,14 +130,15 @@ class SimulatedRelayer:
             gate=gate,
             retry_for=retry_for,
         )
-        exhaustion = _exhaustion(self.dead_letter_queue, guarded, world, policies, relaying)
         self.recovery = Recovery(
             planner,
             guarded,
             clock,
             tuned(recovering or RecoverySettings(), RESCHEDULE=2),
             poll_interval=poll,
-            exhaustion=exhaustion,
+            dead_letters=self.dead_letter_queue,
+            policies=_policies(world, policies),
+            usable=relaying.claimable,
             source=world.requests,
         )
         self.execution = Execution(
@@ -287,18 +288,3 @@ def _relay(
 def _policies(world: World, rows: Mapping[Kind, DeliveryPolicy]) -> Policies:
     """The simulated routers have no profiles, so that senders choose nothing."""
     return Policies(world.deployment, {}, OperatorPolicies(rows=rows, bounds=ChoiceBounds(enabled=False)))
-
-
-def _exhaustion(
-    dead_letter_queue: DeadLetterQueue,
-    store: Store,
-    world: World,
-    policies: Mapping[Kind, DeliveryPolicy],
-    relaying: RelaySettings,
-) -> BudgetExhaustion:
-    return BudgetExhaustion(
-        dead_letter_queue,
-        store,
-        policies=_policies(world, policies),
-        usable=relaying.claimable,
-    )

@@ -137,7 +137,7 @@ async def test_letter_of_a_retry_that_is_gone_is_missed() -> None:
     review.observe(message(1), message(2))
     for number, letter in ((1, False), (2, True)):
         request = retry_request(number, message(number))
-        review.store.retries.copy([request], number, now=50)
+        review.store.jobs.copy_requests([request], number, now=50)
         (job,) = review.store.jobs.due(RetryJob, 100, 1)
         assert review.store.jobs.save(job.died("spent", 60, letter=letter), fence=job.fence)
     verified = verify_letters(review.dead_letters, review.store, frozenset())

@@ -429,7 +429,7 @@ async def test_spent_retry_budget_can_be_decided_like_any_letter() -> None:
     dead_letter_queue = Office()
     dead_letter_service = dead_letter_queue.dead_letter_service
     store = dead_letter_service.store
-    store.retries.copy([retry_request(sent=dead_letter_queue.original)], 1, now=50)
+    store.jobs.copy_requests([retry_request(sent=dead_letter_queue.original)], 1, now=50)
     (job,) = store.jobs.due(RetryJob, 100, 1)
     refusal = Failure(at=60.0, kind=FailureKind.TERMINAL, code="RETRY_BUDGET_SPENT", message="retried 10 times")
     assert (

@@ -15,7 +15,7 @@ from bridge.protocol.ports import Call, Chain
 from bridge.records.observations import BlockRef, ObservedRange
 from bridge.records.transactions import Slot
 from bridge.store import Store
-from bridge.store.finality import Finality
+from bridge.store.observations import Finality
 from tests.support.settings import tuned
 from tests.support.simulation import RELAYER, SimulatedChain, VirtualClock
 from tests.support.stores import memory_store

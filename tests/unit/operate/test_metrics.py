@@ -175,7 +175,7 @@ def fill(store: Store) -> None:
     )
     held = LaneChange(lane=Lane(BETA, ALPHA), state=LaneState.PAUSED, reason="upgrade", by="ann", at=now)
     store.lanes.change(held)
-    store.retries.copy([retry_request(number, message(number)) for number in (1, 2, 3)], 3, now)
+    store.jobs.copy_requests([retry_request(number, message(number)) for number in (1, 2, 3)], 3, now)
     _, spent, postponed = store.jobs.due(RetryJob, now, 3)
     store.jobs.save(spent.died("spent", now, letter=False), fence=spent.fence)
     store.jobs.save(postponed.reschedule("tomorrow", now, RetryBudget.SPENDING), fence=postponed.fence)

@@ -19,7 +19,7 @@ from bridge.records.outbox import Delivered as Ended
 from bridge.records.outbox import ObservedDelivery, OutboxEntry, OutboxState
 from bridge.relayer.confirmation import Confirmation
 from bridge.relayer.settings import RelaySettings
-from bridge.store.finality import Finality
+from bridge.store.observations import Finality
 from bridge.store.outbox import Outbox
 from tests.builders import message, observed_range
 from tests.cases import for_each_case

@@ -55,7 +55,7 @@ def store_with(*nonces: int, generations: int = 1) -> Store:
         for nonce in nonces
         for number in range(generations)
     ]
-    store.retries.copy(requests, 1, clock.now())
+    store.jobs.copy_requests(requests, 1, clock.now())
     return store
 
 
@@ -118,6 +118,6 @@ async def test_jobs_of_a_silent_chain_leave_room_for_others() -> None:
     store, handler = store_with(1, 2, 3, 4), Slow(VirtualClock())
     others = [message(number, destination_chain=ALPHA + 7) for number in (8, 9)]
     requests = [retry_request(100 + number, one) for number, one in enumerate(others)]
-    store.retries.copy(requests, 2, handler.clock.now() + 1)  # they wait behind all of the silent chain's
+    store.jobs.copy_requests(requests, 2, handler.clock.now() + 1)  # they wait behind all of the silent chain's
     await work(worker(store, handler, in_flight=2), SECONDS / 2)
     assert [key for key, _ in handler.started] == [message(1).id, message(2).id, others[0].id]

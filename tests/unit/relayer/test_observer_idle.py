@@ -16,7 +16,7 @@ from bridge.relayer.confirmation import Confirmation
 from bridge.relayer.observer import BlockTime, Observer
 from bridge.relayer.seen_capacity import SeenCapacity
 from bridge.service.relayer_service import SystemClock
-from bridge.store.finality import Finality
+from bridge.store.observations import Finality
 from tests.cases import for_each_case
 from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.simulation.contracts import GMPS, ROUTER_ADDRESS

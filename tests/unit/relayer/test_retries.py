@@ -183,7 +183,7 @@ async def test_rebuilt_index_repeats_no_old_requests() -> None:
         await until(lambda: sent.created != [])
         for generation in range(3):
             case.world.request_retry(sent.message, generation=generation)
-        await until(lambda: case.store.retries.cursor() == 3)
+        await until(lambda: case.store.jobs.request_cursor() == 3)
         await until(lambda: RetryState.OPEN not in totals(case.store.jobs.counts(RetryJob)))
         case.world.requests.requests.clear()
         again = case.world.request_retry(sent.message)
@@ -192,7 +192,7 @@ async def test_rebuilt_index_repeats_no_old_requests() -> None:
         case.world.request_retry(other.message)
         await until(lambda: case.world.executions(other.message) == 1)
     assert again.sequence == 1
-    assert case.store.retries.cursor() == 2
+    assert case.store.jobs.request_cursor() == 2
     assert case.spent() == 2
     await case.world.stop()
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.protocol.gmps import Gmp
-from bridge.relayer.retry_planning import Situation, ranked
+from bridge.relayer.retry_planning import ranked
 
 pytestmark = pytest.mark.long
 
@@ -20,21 +20,17 @@ sets = st.frozensets(st.sampled_from(Gmp))
 def order(
     *,
     usable: Collection[Gmp],
-    received: Collection[Gmp] = (),
     tried: Collection[Gmp] = (),
     failing: Collection[Gmp] = (),
     given_up: Collection[Gmp] = (),
     ranking: tuple[Gmp, ...] = (),
 ) -> list[Gmp]:
     return ranked(
-        Situation(
-            usable=frozenset(usable),
-            received=frozenset(received),
-            tried=frozenset(tried),
-            failing=frozenset(failing),
-            given_up=frozenset(given_up),
-            ranking=ranking,
-        )
+        frozenset(usable),
+        tried=frozenset(tried),
+        failing=frozenset(failing),
+        given_up=frozenset(given_up),
+        ranking=ranking,
     )
 
 
@@ -51,12 +47,12 @@ def test_index_ranks_among_equals() -> None:
     assert order(usable={H, A, W}, tried={W}, failing={A}, ranking=(A, W, H)) == [H, W, A]
 
 
-@given(usable=sets, received=sets, tried=sets, failing=sets)
+@given(usable=sets, tried=sets, failing=sets)
 def test_usable_gmps_come_once_and_healthy_first(
-    usable: frozenset[Gmp], received: frozenset[Gmp], tried: frozenset[Gmp], failing: frozenset[Gmp]
+    usable: frozenset[Gmp], tried: frozenset[Gmp], failing: frozenset[Gmp]
 ) -> None:
-    chosen = ranked(Situation(usable=usable, received=received, tried=tried, failing=failing))
-    assert set(chosen) == usable - received
+    chosen = order(usable=usable, tried=tried, failing=failing)
+    assert set(chosen) == usable
     assert len(chosen) == len(set(chosen))
     health = [gmp in failing for gmp in chosen]
     assert health == sorted(health)

@@ -86,7 +86,7 @@ def test_deliveries_and_retries_go_by_the_settings_rows(settings: Settings, serv
     rows = settings.delivery_policies()
     assert (rows[Kind.QUERY].max_retries, rows[Kind.QUERY].base) == (2, 3)
     policies = deliveries_of(service)._policies
-    assert policies is service.recovery._exhaustion._policies
+    assert policies is service.recovery._policies
     assert policies.operator.rows == rows
     assert policies.operator.bounds.max_retries == 7
 
@@ -166,4 +166,4 @@ async def test_a_running_relayer_does_all_of_its_work_at_once(service: RelayerSe
 async def test_requests_of_the_index_become_jobs_of_the_relayer(service: RelayerService, tmp_path: Path) -> None:
     with closing(asking_index(tmp_path / "index.db", retry_request(3))):
         await service.recovery.copy()
-    assert service.store.retries.cursor() == 3
+    assert service.store.jobs.request_cursor() == 3

@@ -46,7 +46,7 @@ def fill(store: Store) -> None:
     store.transactions.reserve(
         BETA, "0xabc", [SlotRequest("a", call()), SlotRequest("b", call())], first_nonce=3, now=NOW
     )
-    store.retries.copy([retry_request()], 1, NOW)
+    store.jobs.copy_requests([retry_request()], 1, NOW)
 
 
 def content(store: Store) -> dict[str, list[tuple[object, ...]]]:

@@ -15,19 +15,21 @@ def only(store: Store, now: float = 100) -> RetryJob:
 
 
 def test_a_request_copied_twice_is_one_job(store: Store) -> None:
-    store.retries.copy([retry_request(1)], 1, now=50)
-    assert store.retries.copy([retry_request(9)], 9, now=60) == 0
+    store.jobs.copy_requests([retry_request(1)], 1, now=50)
+    assert store.jobs.copy_requests([retry_request(9)], 9, now=60) == 0
     assert only(store).request.sequence == 1
 
 
 def test_the_cursor_can_go_back_when_the_index_was_built_again(store: Store) -> None:
-    store.retries.copy([retry_request(7)], 7, now=50)
-    store.retries.copy([], 0, now=60)
-    assert store.retries.cursor() == 0
+    store.jobs.copy_requests([retry_request(7)], 7, now=50)
+    store.jobs.copy_requests([], 0, now=60)
+    assert store.jobs.request_cursor() == 0
 
 
 def test_a_message_has_one_retry_at_a_time(store: Store) -> None:
-    store.retries.copy([retry_request(1), retry_request(2, generation=1), retry_request(3, message(2))], 3, now=50)
+    store.jobs.copy_requests(
+        [retry_request(1), retry_request(2, generation=1), retry_request(3, message(2))], 3, now=50
+    )
     first, other_message = store.jobs.due(RetryJob, 100, 10)
     assert (first.request.generation, other_message.request.message_id) == (0, message(2).id)
     assert store.jobs.save(first.start(frozenset({Gmp.AXELAR})), fence=first.fence)
@@ -36,7 +38,7 @@ def test_a_message_has_one_retry_at_a_time(store: Store) -> None:
 
 
 def test_of_two_that_end_the_same_job_one_is_refused(store: Store) -> None:
-    store.retries.copy([retry_request()], 1, now=50)
+    store.jobs.copy_requests([retry_request()], 1, now=50)
     sending = only(store).start(frozenset({Gmp.AXELAR}))
     store.jobs.save(sending, fence=0)
     assert store.jobs.save(sending.ended(RetryState.SENT, "attempt 1", 60, word("tx")), fence=sending.fence)
@@ -56,7 +58,7 @@ def test_of_two_that_end_the_same_job_one_is_refused(store: Store) -> None:
 
 
 def test_dead_retry_is_due_only_when_reopened(store: Store) -> None:
-    store.retries.copy([retry_request(1)], 1, now=50)
+    store.jobs.copy_requests([retry_request(1)], 1, now=50)
     assert store.jobs.save(only(store).died("spent", 60, letter=False), fence=0)
     assert store.jobs.due(RetryJob, 10**9, 10) == []
     (dead,) = store.jobs.listed(RetryJob, {RetryState.DEAD}, 10)
@@ -78,18 +80,18 @@ def test_dead_retry_is_due_only_when_reopened(store: Store) -> None:
 
 def test_budgeted_retries_are_counted_by_lane_and_budget(store: Store) -> None:
     requests = [retry_request(number, message(number)) for number in (1, 2, 3)]
-    store.retries.copy(requests, 3, now=50)
+    store.jobs.copy_requests(requests, 3, now=50)
     spent, postponed, free = store.jobs.due(RetryJob, 100, 10)
     store.jobs.save(spent.died("spent", 60, letter=False), fence=0)
     store.jobs.save(postponed.reschedule("tomorrow", 90, RetryBudget.SPENDING), fence=0)
     store.jobs.save(free.start(frozenset({Gmp.AXELAR})), fence=0)
     blocked = {RetryBudget.MESSAGE: 0, RetryBudget.SPENDING: 1}
-    assert store.retries.blocked() == [
+    assert store.jobs.blocked_retries() == [
         BlockedRetries(source_chain=ALPHA, destination_chain=BETA, dead=1, blocked=blocked)
     ]
     again = next(job for job in store.jobs.due(RetryJob, 100, 10) if job.blocked_by is RetryBudget.SPENDING)
     store.jobs.save(again.start(frozenset({Gmp.AXELAR})), fence=again.fence)
-    assert store.retries.blocked()[0].blocked[RetryBudget.SPENDING] == 0
+    assert store.jobs.blocked_retries()[0].blocked[RetryBudget.SPENDING] == 0
 
 
 def test_letter_of_a_retry_names_message_and_attempt() -> None:

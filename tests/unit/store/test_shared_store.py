@@ -115,7 +115,9 @@ def test_of_many_observers_of_a_range_one_records_it(stores: list[Store]) -> Non
 
 def test_of_many_recoveries_of_a_message_one_sends_its_retry(stores: list[Store]) -> None:
     request = retry_request()
-    assert sorted(at_once(stores, lambda store, _: store.retries.copy([request], 1, 10))) == [0] * (WORKERS - 1) + [1]
+    assert sorted(at_once(stores, lambda store, _: store.jobs.copy_requests([request], 1, 10))) == [0] * (
+        WORKERS - 1
+    ) + [1]
     job = RetryJob.of(request, 10).start(frozenset({Gmp.AXELAR}))
     saved = at_once(stores, lambda store, _: store.jobs.save(job, fence=0))
     assert sorted(saved) == [False] * (WORKERS - 1) + [True]

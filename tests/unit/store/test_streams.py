@@ -105,7 +105,7 @@ def test_a_reorg_is_recorded(recording: Store) -> None:
 
 def test_retry_requests_have_a_stream_of_their_own(recording: Store) -> None:
     request = retry_request(7)
-    recording.retries.copy([request], 7, now=50)
+    recording.jobs.copy_requests([request], 7, now=50)
     (job,) = recording.jobs.due(RetryJob, 100, 10)
     assert recording.jobs.save(job.start(frozenset({Gmp.AXELAR})), fence=job.fence)
     found = claimed(recording)

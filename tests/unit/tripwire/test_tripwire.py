@@ -22,7 +22,7 @@ from bridge.protocol.indexed import ChainRecord, DivergenceRecord, EventRecord, 
 from bridge.protocol.message import Kind, Message, decode_envelope
 from bridge.protocol.ports import Log
 from bridge.store.accusations import AccusationState
-from bridge.store.finality import Finality
+from bridge.store.observations import Finality
 from bridge.tripwire.evidence import OVER_UNUSED_GMP, PAYLOAD_DIFFERS, WITHOUT_CREATION, Evidence
 from bridge.tripwire.settings import TripwireSettings
 from bridge.tripwire.tripwire import Tripwire
