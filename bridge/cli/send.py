@@ -20,7 +20,7 @@ from bridge.evm.routers import Progress, RouterReader
 from bridge.evm.signing import Signer
 from bridge.protocol.addresses import from_bytes32, to_bytes32
 from bridge.protocol.deployment import ChainDeployment
-from bridge.protocol.message import MAX_GAS_LIMIT, MOST_GAS, Kind, Message
+from bridge.protocol.message import MAX_GAS_LIMIT, Kind, Message
 from bridge.protocol.ports import TransientError
 from bridge.service.connections import connected, newest_blocks
 
@@ -42,12 +42,6 @@ def send(
         int | None, typer.Option(help="Time to live in seconds; 0 never expires. By default that of its kind.", min=0)
     ] = None,
     kind: Annotated[str, typer.Option(help="Kind of the message, such as plain, state_sync or query.")] = "plain",
-    max_gas: Annotated[
-        int,
-        typer.Option(
-            help="Maximum gas that your relayer spends on a transaction. Messages that need more are rejected.", min=1
-        ),
-    ] = MOST_GAS,
     retriable: Annotated[bool, typer.Option(help="Allow retries over other GMPs.")] = True,
     anyway: Annotated[
         bool, typer.Option("--anyway", help="Send although the message could not be executed now.")
@@ -80,7 +74,6 @@ def send(
         ttl=ttl,
         kind=options.member((one for one in Kind if one < Kind.CANCELLATION), kind, "kind"),
         retriable=retriable,
-        max_gas=max_gas,
         check_recipient=False,  # checked below, where the error names --anyway
     )
     work = _route(
@@ -122,7 +115,7 @@ async def _route(
     async with connected(deployment, workspace.settings(), ends, eager=False) as connections:
         answering = await newest_blocks(connections)
         if target.chain_id not in answering:
-            progress(f"{target.name} does not answer: its recipient's code, demand and gas are not checked")
+            progress(f"{target.name} does not answer: its recipient's code and demand are not checked")
         elif not anyway:
             await _refuse_unexecutable(connections[target.chain_id], lane, request)
         chains = {chain: one for chain, one in connections.items() if chain in answering or chain == origin.chain_id}

@@ -10,22 +10,20 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
-from eth_abi.abi import encode
 from eth_account.signers.base import BaseAccount
 from eth_utils.address import to_canonical_address
-from eth_utils.crypto import keccak
 
 from bridge.evm.finality import FinalityRule
 from bridge.evm.routers import Progress, RouterReader, created_messages, is_contract
 from bridge.evm.rpc_answers import Meaning, RpcError
 from bridge.evm.signing import SignedTransaction, Signer, UnsignedTransaction
-from bridge.protocol.addresses import AddressError, from_bytes32, to_bytes32
+from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import ROUTER, Revert, decode_revert, explain_revert, message_tuple
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
 from bridge.protocol.events import MessageRetried, MessageRouted, MessageUnfunded, decode_event
 from bridge.protocol.gmps import Gmp, gmps_from_bits
 from bridge.protocol.guarantee import AssetClass, class_of, default_ttl, resolve_ttl
-from bridge.protocol.message import MOST_GAS, Kind, Message, decode_envelope
+from bridge.protocol.message import Kind, Message, decode_envelope
 from bridge.protocol.ports import (
     Call,
     CallRevertedError,
@@ -33,7 +31,6 @@ from bridge.protocol.ports import (
     Fees,
     InsufficientFundsError,
     Receipt,
-    TerminalError,
     TransientError,
     UnansweredError,
 )
@@ -46,11 +43,6 @@ _FEE_RISE: Final = 1.125  # nodes require at least 10% more for a replacement
 
 TRANSACTION_GAS: Final = 2**24
 """Highest gas limit of a transaction (EIP-7825)."""
-
-# The router's own gas for an execution: transaction and bookkeeping, and per byte of the payload.
-_EXECUTION_GAS: Final = 60_000
-_GAS_PER_BYTE: Final = 25
-_RECEIVE: Final = keccak(text="receiveMessage(bytes32,bytes,bytes)")[:4]
 
 USUAL_GMP_SECONDS: Final = 10.0
 """Usual delivery time of a GMP after source finality."""
@@ -109,16 +101,6 @@ class NoRecipientError(RefusedError):
         )
 
 
-class TooMuchGasError(RefusedError):
-    """The execution needs more gas than relayers provide; nothing was sent."""
-
-    def __init__(self, needed: int, limit: int, *, length: int, by: str) -> None:
-        super().__init__(
-            f"the execution needs about {needed} gas ({by}, a payload of {length} bytes), but relayers provide at most {limit}"
-            " per transaction, so it would never be executed; send less data, or raise max_gas if your relayer provides more"
-        )
-
-
 class NotIncludedError(Exception):
     """A transaction was broadcast but not included in time."""
 
@@ -145,7 +127,6 @@ class RouteRequest:
     min_dispatched: int = 0  # 0: all of them
     replaces: bytes = bytes(32)  # first message of a series of re-issues; zero: none
     max_fee: int | None = None  # wei; None: no cap
-    max_gas: int | None = MOST_GAS  # gas that relayers provide per transaction; None: no limit
     check_recipient: bool = True  # whether to reject a recipient without code
 
     @property
@@ -290,8 +271,6 @@ class Client:
         Raises:
             TtlTooShortError: the message would expire before it could arrive; nothing was sent.
             NoRecipientError: the recipient has no contract, according to a reachable destination; nothing was sent.
-            TooMuchGasError: the execution needs more gas than relayers provide, according to a reachable destination;
-                nothing was sent.
             FeeCapError: the fees exceed `request.max_fee`; nothing was sent.
             RefusedError: the router rejected the call.
             DeploymentError: the network lacks a chain or an adapter.
@@ -310,8 +289,7 @@ class Client:
             sender: Account that sends it and receives refunds.
 
         Raises:
-            TtlTooShortError, NoRecipientError, TooMuchGasError, FeeCapError, RefusedError, DeploymentError: see
-                `route`.
+            TtlTooShortError, NoRecipientError, FeeCapError, RefusedError, DeploymentError: see `route`.
         """
         origin = self._deployment.chain(source)
         destination = self._deployment.chain(request.destination)
@@ -320,11 +298,10 @@ class Client:
         ttl = await self._ttl(origin, request)
         request = replace(request, ttl=resolve_ttl(ttl, None if asset_class is None else asset_class.min_ttl))
         await refuse_short_ttl(self._chain(origin), origin, request)
-        if destination.chain_id in self._chains:
-            with suppress(TransientError):  # the checks are skipped if the destination does not answer
-                if request.check_recipient and not await is_contract(self._chain(destination), request.recipient):
+        if request.check_recipient and destination.chain_id in self._chains:
+            with suppress(TransientError):  # a destination that does not answer is not checked
+                if not await is_contract(self._chain(destination), request.recipient):
                     raise NoRecipientError(request.recipient, destination.name)
-                await refuse_much_gas(self._chain(destination), destination.router, draft, request.max_gas)
         fees = await self._priced(origin, draft, request.named, request.min_dispatched)
         _check_cap(fees, request.max_fee)
         call = ROUTER.encode(
@@ -658,37 +635,6 @@ async def refuse_short_ttl(chain: Chain, source: ChainDeployment, request: Route
     finality = await seconds_to_finality(chain, source)
     if request.ttl < finality + USUAL_GMP_SECONDS:
         raise TtlTooShortError(request.ttl, source.name, finality, USUAL_GMP_SECONDS)
-
-
-async def refuse_much_gas(chain: Chain, router: str, draft: Message, most: int | None) -> None:
-    """Checks that relayers can provide a message's gas: its gas limit, and the recipient's current usage.
-
-    Args:
-        chain: Destination chain.
-        router: Router on the destination.
-        draft: Message; nonce and time are ignored.
-        most: Gas that relayers provide per transaction; None skips the check.
-
-    Raises:
-        TooMuchGasError: the execution needs more; nothing was sent.
-        TransientError: the chain did not answer.
-    """
-    if most is None:
-        return
-    length = len(draft.payload)
-    own = _EXECUTION_GAS + _GAS_PER_BYTE * length
-    if draft.gas_limit * 64 // 63 + own > most:
-        by = f"a gas limit of {draft.gas_limit}"
-        raise TooMuchGasError(draft.gas_limit * 64 // 63 + own, most, length=length, by=by)
-    chain_id = draft.source_chain.to_bytes((draft.source_chain.bit_length() + 7) // 8, "big")
-    sender = b"\x00\x01\x00\x00" + bytes([len(chain_id)]) + chain_id + b"\x14" + draft.sender[-20:]  # ERC-7930 encoding
-    data = _RECEIVE + encode(["bytes32", "bytes", "bytes"], [bytes(32), sender, draft.payload])
-    try:
-        used = await chain.estimate_gas(Call(to=from_bytes32(draft.recipient), data=data), router)
-    except (CallRevertedError, TerminalError, AddressError):
-        return  # a revert proves nothing: the recipient may accept later, or only the real message id
-    if used * 64 // 63 + own > most:
-        raise TooMuchGasError(used * 64 // 63 + own, most, length=length, by="the recipient's current usage")
 
 
 async def seconds_to_finality(chain: Chain, deployed: ChainDeployment) -> float:

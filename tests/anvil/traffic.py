@@ -80,7 +80,6 @@ class World:
             gmps=gmps,
             gas_limit=gas_limit,
             quorum=quorum,
-            max_gas=None,  # tests send what nobody should
         )
         return await Client(self.deployment, self.chains, sender).route(source, request)
 
