@@ -146,14 +146,6 @@ METRICS: Final = (
         "The log names its transaction.",
     ),
     Metric(
-        "waybill_ttl_violations_total",
-        _COUNTER,
-        ("asset_class",),
-        "Which classes of assets are messages routed below?",
-        "Messages ever observed whose TTL is shorter than the `min_ttl` of their class; absent without classes. The log names "
-        "each.",
-    ),
-    Metric(
         "waybill_dedup_messages",
         _GAUGE,
         (),
@@ -169,14 +161,6 @@ METRICS: Final = (
         "Messages that the window holds (`reliability.dedup_capacity`); when it is full, no new message is accepted.",
     ),
     # transactions
-    Metric(
-        "waybill_transactions_total",
-        _COUNTER,
-        (*_ACCOUNT, "outcome"),
-        "Are transactions wasted?",
-        "Nonces used: SUCCEEDED; or wasted: REVERTED, NOOP, or USED_EXTERNALLY by a transaction that was signed elsewhere. "
-        "One that deliveries share SUCCEEDED if one of them did; each of the others is a failed delivery.",
-    ),
     Metric(
         "waybill_nonce_oldest_open_seconds",
         _GAUGE,
@@ -205,8 +189,7 @@ METRICS: Final = (
         _GAUGE,
         (*_LANE, "bound"),
         "What waits because it would cost too much?",
-        "Deliveries and executions that a spending bound blocks, by its setting; retries are in "
-        "`waybill_retries_blocked`. `waybill message show` prints the figures.",
+        "Deliveries and executions that a spending bound blocks, by its setting. `waybill message show` prints the figures.",
     ),
     # chains
     Metric("waybill_chain_up", _GAUGE, ("chain",), "Does the chain answer?", "1 if an endpoint gave its head, else 0."),
@@ -275,22 +258,6 @@ METRICS: Final = (
         "Which destinations have diverged from their source?",
         "Messages of the pending sync queue that are not applied: PENDING, or DIVERGED after repeated failure.",
     ),
-    Metric(
-        "waybill_sync_heartbeat_age_seconds",
-        _GAUGE,
-        _LANE,
-        "Does a lane still give a sign of life?",
-        "Seconds since its last signed heartbeat; absent before the first.",
-    ),
-    # executions
-    Metric(
-        "waybill_executions",
-        _GAUGE,
-        (*_LANE, "state"),
-        "Which messages were delivered and are not executed?",
-        "Messages that we delivered without seeing them executed. WAITING: for receipts or the end of a pause. REFUSED: by the "
-        "recipient. BLOCKED: by a lane, list or limit, or no funds. SENT: under way. EXECUTED: by the relayer. ENDED: otherwise.",
-    ),
     # the index
     Metric(
         "waybill_retry_requests",
@@ -298,21 +265,6 @@ METRICS: Final = (
         ("state",),
         "What became of the index's retry requests?",
         "Requests copied, by state: OPEN, SENDING, SENT, NOT_NEEDED, IMPOSSIBLE, DEAD.",
-    ),
-    Metric(
-        "waybill_retries_dead",
-        _GAUGE,
-        _LANE,
-        "Which messages have spent their own retry budget?",
-        "Retry requests DEAD: `max_message_retries` has no room, and no operator let them through.",
-    ),
-    Metric(
-        "waybill_retries_blocked",
-        _GAUGE,
-        (*_LANE, "budget"),
-        "Which retries wait for money?",
-        "Retry requests OPEN that a budget postpones. `message`: while a delivery is open, or "
-        "for a critical action, which is never dead. `spending`: by the bounds and filters of all spending.",
     ),
     Metric(
         "waybill_index_lag_seconds",

@@ -10,9 +10,8 @@ from bridge.evm.ttl_cache import Cached
 from bridge.metrics.samples import Samples
 from bridge.protocol.deployment import Deployment
 from bridge.records.figures import LATENCY_BOUNDS, Counted, SlotSum
-from bridge.records.jobs import UNRESOLVED, ExecutionJob, ExecutionState, RetryJob, SyncJob, totals
+from bridge.records.jobs import UNRESOLVED, RetryJob, SyncJob, totals
 from bridge.records.outbox import OutboxState, QueueCount
-from bridge.records.retries import BlockedRetries
 from bridge.records.spending import SpendBounds
 from bridge.records.transactions import OPEN_STATES
 from bridge.relayer.breaker import BREAKER, BreakerState, breakers
@@ -65,19 +64,17 @@ def add_stored(
     samples.add("waybill_dedup_messages", counted.value)
     samples.add("waybill_dedup_capacity_messages", settings.reliability.dedup_capacity)
     _add_deliveries(samples, names, figures)
-    _add_counters(samples, store.counters, deployment, settings)
+    _add_counters(samples, store.counters, deployment)
     slots = figures.slots()
-    _add_nonces(samples, names, slots, figures, now)
+    _add_nonces(samples, names, slots, now)
     _add_spending(samples, names, store.spending, settings.bounds(deployment), now)
     _add_breakers(samples, names, figures, now)
     for change in store.lanes.held():
         lane = names.lane(change.lane.source_chain, change.lane.destination_chain)
         samples.add("waybill_lane_held", 1, **lane, state=change.state.value)
     _add_state_changes(samples, names, store.finality_records, store.jobs, now)
-    _add_executions(samples, names, store.jobs)
     for state, count in totals(store.jobs.counts(RetryJob)).items():
         samples.add("waybill_retry_requests", count, state=state)
-    _add_blocked_retries(samples, names, store.jobs.blocked_retries())
     accounts: defaultdict[int, set[str]] = defaultdict(set)
     for slot in slots:
         accounts[slot.chain_id].add(slot.account)
@@ -114,24 +111,6 @@ def _add_state_changes(samples: Samples, names: _Names, records: FinalityRecords
         for state in sorted(UNRESOLVED):
             ends = names.lane(lane.source_chain, lane.destination_chain)
             samples.add("waybill_sync_messages", counts.get(state, 0), **ends, state=state.value)
-    for heartbeat in records.heartbeats():
-        ends = names.lane(heartbeat.lane.source_chain, heartbeat.lane.destination_chain)
-        samples.add("waybill_sync_heartbeat_age_seconds", max(0.0, now - heartbeat.at), **ends)
-
-
-def _add_executions(samples: Samples, names: _Names, jobs: Jobs) -> None:
-    for lane, counts in jobs.counts(ExecutionJob).items():
-        ends = names.lane(lane.source_chain, lane.destination_chain)
-        for state in ExecutionState:
-            samples.add("waybill_executions", counts.get(state, 0), **ends, state=state.value)
-
-
-def _add_blocked_retries(samples: Samples, names: _Names, found: Iterable[BlockedRetries]) -> None:
-    for lane in found:
-        ends = names.lane(lane.source_chain, lane.destination_chain)
-        samples.add("waybill_retries_dead", lane.dead, **ends)
-        for budget, count in lane.blocked.items():
-            samples.add("waybill_retries_blocked", count, **ends, budget=budget.value)
 
 
 def _add_accusations(samples: Samples, names: _Names, stored: Accusations, deployment: Deployment) -> None:
@@ -181,7 +160,7 @@ def _add_deliveries(samples: Samples, names: _Names, figures: Figures) -> None:
         samples.add("waybill_delivery_failures_total", failed.count, **labels, kind=kind, code=code)
 
 
-def _add_counters(samples: Samples, counters: Counters, deployment: Deployment, settings: Settings) -> None:
+def _add_counters(samples: Samples, counters: Counters, deployment: Deployment) -> None:
     commits = counters.counted(Counted.COMMIT)
     for chain in deployment.chains:
         for result in ("success", "failure"):
@@ -190,12 +169,9 @@ def _add_counters(samples: Samples, counters: Counters, deployment: Deployment, 
     unrecognised = counters.counted(Counted.UNRECOGNISED)
     for chain in deployment.chains:
         samples.add("waybill_unrecognised_dispatches_total", unrecognised.get((chain.chain_id,), 0), chain=chain.name)
-    violations = counters.counted(Counted.TTL_VIOLATION)
-    for asset_class in sorted(settings.asset_classes):
-        samples.add("waybill_ttl_violations_total", violations.get((asset_class,), 0), asset_class=asset_class)
 
 
-def _add_nonces(samples: Samples, names: _Names, slots: Iterable[SlotSum], figures: Figures, now: float) -> None:
+def _add_nonces(samples: Samples, names: _Names, slots: Iterable[SlotSum], now: float) -> None:
     oldest: dict[tuple[int, str], float] = {}
     for slot in slots:
         if slot.state in OPEN_STATES:
@@ -204,9 +180,6 @@ def _add_nonces(samples: Samples, names: _Names, slots: Iterable[SlotSum], figur
     for (chain_id, account), since in oldest.items():
         age = max(0.0, now - since)
         samples.add("waybill_nonce_oldest_open_seconds", age, chain=names.chain(chain_id), account=account)
-    for ended in figures.transactions():
-        labels = {"chain": names.chain(ended.chain_id), "account": ended.account}
-        samples.add("waybill_transactions_total", ended.count, **labels, outcome=ended.outcome.value)
 
 
 def _add_breakers(samples: Samples, names: _Names, figures: Figures, now: float) -> None:

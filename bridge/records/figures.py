@@ -12,7 +12,7 @@ from typing import Final
 
 from bridge.protocol.failures import FailureKind
 from bridge.protocol.gmps import Gmp
-from bridge.records.transactions import Slot, SlotState
+from bridge.records.transactions import SlotState
 
 LATENCY_BOUNDS: Final = (1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 21_600.0, 86_400.0)
 """Upper bounds in seconds into which the times of deliveries are sorted."""
@@ -26,9 +26,7 @@ class Counted(StrEnum):
     DELIVERY_SECONDS = "delivery seconds"  # source chain, destination chain, GMP
     FAILED = "failed"  # the same, kind, code
     TRIED_AGAIN = "tried_again"  # source chain, destination chain, GMP
-    TRANSACTION = "transaction"  # chain, account, outcome
     COMMIT = "commit"  # destination chain, result
-    TTL_VIOLATION = "ttl violation"  # asset class
     UNRECOGNISED = "unrecognised dispatch"  # source chain
     PUBLISHED = "published"  # stream, or `REFUSED`
 
@@ -80,25 +78,6 @@ class SlotSum:
     oldest: float  # Unix seconds: when the first of them was reserved
 
 
-class TransactionOutcome(StrEnum):
-    """The outcome of a used nonce."""
-
-    SUCCEEDED = "SUCCEEDED"
-    REVERTED = "REVERTED"  # paid for, and changed nothing
-    NOOP = "NOOP"  # closed by a no-op
-    USED_EXTERNALLY = "USED_EXTERNALLY"  # used by a transaction that was signed elsewhere
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionSum:
-    """The used nonces of one account with one outcome."""
-
-    chain_id: int
-    account: str
-    outcome: TransactionOutcome
-    count: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
     """A finished try of a delivery.
@@ -117,14 +96,3 @@ class Tried:
 def latency_place(seconds: float) -> int:
     """Returns the index of a delivery's duration among `LATENCY_BOUNDS`, or one past the last."""
     return bisect_left(LATENCY_BOUNDS, seconds)
-
-
-def outcome_of(slot: Slot) -> TransactionOutcome | None:
-    """Returns the outcome of a nonce, or None while no block has used it."""
-    if slot.state is SlotState.USED_EXTERNALLY:
-        return TransactionOutcome.USED_EXTERNALLY
-    if slot.included is None:
-        return None
-    if slot.ended_as_noop:
-        return TransactionOutcome.NOOP
-    return TransactionOutcome.SUCCEEDED if slot.included.succeeded else TransactionOutcome.REVERTED

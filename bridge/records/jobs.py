@@ -17,7 +17,6 @@ from bridge.protocol.lanes import Lane
 from bridge.protocol.retry_requests import RetryRequest
 from bridge.records.finality_records import PrimaryRecord
 from bridge.records.observations import BlockRef
-from bridge.records.retries import RetryBudget
 
 
 class Queue(StrEnum):
@@ -99,7 +98,6 @@ class RetryJob(Job):
 
     request: RetryRequest
     state: RetryState = RetryState.OPEN
-    blocked_by: RetryBudget | None = None  # the budget that blocks it, if any
     letter: bool | None = None  # whether a DEAD job has a dead letter
     gmps: frozenset[Gmp] = frozenset()  # chosen for it
     wanted: frozenset[Gmp] = frozenset()  # the GMPs that an operator named; empty: the best ones
@@ -119,22 +117,22 @@ class RetryJob(Job):
     def start(self, gmps: frozenset[Gmp]) -> RetryJob:
         """OPEN → SENDING. It stays due: a worker that takes it over joins the transaction in the nonce ledger."""
         self._require(RetryState.OPEN)
-        return self.leased(self.available_at, state=RetryState.SENDING, gmps=gmps, blocked_by=None)
+        return self.leased(self.available_at, state=RetryState.SENDING, gmps=gmps)
 
-    def reschedule(self, why: str, until: float, blocked_by: RetryBudget | None = None) -> RetryJob:
+    def reschedule(self, why: str, until: float) -> RetryJob:
         """Returns to OPEN, since the retry is not possible now."""
         self._require(RetryState.OPEN, RetryState.SENDING)
-        return self.rescheduled(why, until, state=RetryState.OPEN, tries=self.tries + 1, blocked_by=blocked_by)
+        return self.rescheduled(why, until, state=RetryState.OPEN, tries=self.tries + 1)
 
     def ended(self, state: RetryState, outcome: str, now: float, transaction_hash: bytes | None = None) -> RetryJob:
         """Settles it as SENT, NOT_NEEDED or IMPOSSIBLE."""
         self._require(RetryState.OPEN, RetryState.SENDING)
-        return self.settled(state, outcome, now, transaction_hash=transaction_hash, blocked_by=None)
+        return self.settled(state, outcome, now, transaction_hash=transaction_hash)
 
     def died(self, outcome: str, now: float, *, letter: bool) -> RetryJob:
         """OPEN → DEAD, with or without a dead letter."""
         self._require(RetryState.OPEN)
-        return self.settled(RetryState.DEAD, outcome, now, letter=letter, blocked_by=None)
+        return self.settled(RetryState.DEAD, outcome, now, letter=letter)
 
     def reopened(self, why: str, now: float) -> RetryJob:
         """DEAD → OPEN, by an operator's decision."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final, Protocol
 
 from eth_utils import decode_hex
@@ -16,13 +13,6 @@ RETRY_ROUTE: Final = "retryRoute"
 """Stands where other dead letters name a GMP."""
 
 
-class RetryBudget(StrEnum):
-    """The budgets that can be exhausted by retries."""
-
-    MESSAGE = "message"  # all retries of its message: spent for good, unless an operator decides otherwise
-    SPENDING = "spending"  # the gate that all spending passes: its filters, consent or bounds
-
-
 def spent_id(message_id: bytes, attempt: int) -> str:
     """Names the dead letter about a retry that its message's budget has no room for."""
     return f"0x{message_id.hex()}/{RETRY_ROUTE}/{attempt}"
@@ -32,16 +22,6 @@ def retry_of(event_id: str) -> tuple[bytes, int] | None:
     """Parses a dead letter's name into message and attempt; None if it is about a delivery."""
     message_id, is_retry, attempt = event_id.partition(f"/{RETRY_ROUTE}/")
     return (decode_hex(message_id), int(attempt)) if is_retry else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockedRetries:
-    """The number of retries that a lane's budgets block; 0 once none is blocked any more."""
-
-    source_chain: int
-    destination_chain: int
-    dead: int  # their message's budget is spent
-    blocked: Mapping[RetryBudget, int]  # that wait for room
 
 
 class RetryRequestSource(Protocol):

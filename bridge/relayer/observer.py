@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -103,7 +103,6 @@ class Observer:
         self._is_caught_up = False
         self._doubted: dict[int, BlockRef] = {}  # ends of inconsistent ranges by first block
         self._receipt_logs = dict[bytes, frozenset[Log]]()  # by transaction of the range being read
-        self.ttl_violations = Counter[str]()  # messages by asset class, since this process started
         self.unrecognised = 0  # dispatches reported by only the router or the GMP, since this process started
         self._last_logged: Sequence[str] = ()  # contradictions logged last
         self._again_from: int | None = None  # next block to read again
@@ -442,7 +441,6 @@ class Observer:
         demanded = ttl_violation(message, self._asset_classes)
         if demanded is None:
             return
-        self.ttl_violations[demanded.name] += 1
         _log.warning(
             "ttl below the minimum of its asset class",
             message=f"0x{message.id.hex()}",

@@ -146,7 +146,7 @@ class Relayer:
     def _counts(self) -> Counter[CounterKey]:
         """Returns the counters that this process keeps itself.
 
-        Commits by destination and result, TTL violations by asset class, and unrecognised dispatches by source.
+        Commits by destination and result, and unrecognised dispatches by source.
         """
         counts: Counter[CounterKey] = Counter()
         for chain_id, deliveries in self.deliveries.items():
@@ -154,8 +154,6 @@ class Relayer:
                 counts[Counted.COMMIT, (chain_id, result)] = count
         for chain_id, observer in self.observers.items():
             counts[Counted.UNRECOGNISED, (chain_id,)] = observer.unrecognised
-            for asset_class, count in observer.ttl_violations.items():
-                counts[Counted.TTL_VIOLATION, (asset_class,)] += count
         return counts
 
     async def run(self) -> None:

@@ -24,7 +24,7 @@ from bridge.protocol.message import Message
 from bridge.protocol.ports import CallRevertedError, Clock, Receipt
 from bridge.records.jobs import RetryJob, RetryState
 from bridge.records.outbox import OutboxState
-from bridge.records.retries import RetryBudget, RetryRequestSource, spent_id
+from bridge.records.retries import RetryRequestSource, spent_id
 from bridge.records.spending import SpendBlockedError, SpentFor
 from bridge.relayer.jobs import JobContext, Worker
 from bridge.relayer.policies import Policies
@@ -198,7 +198,7 @@ class Recovery:
         except BudgetSpentError as error:
             await self._blocked(context, error)
         except SpendBlockedError as error:
-            self._reschedule(context, str(error), RetryBudget.SPENDING, until=error.refusal.room_from or math.inf)
+            self._reschedule(context, str(error), until=error.refusal.room_from or math.inf)
 
     def failed(self, context: JobContext[RetryJob], error: Exception) -> None:
         """See `Handler.failed`."""
@@ -240,16 +240,16 @@ class Recovery:
 
         A lane's budget is refilled the next day; a message's own is final and ends the message.
         """
-        job, now, budget = context.job, self._clock.now(), RetryBudget.MESSAGE
+        job, now = context.job, self._clock.now()
         if job.state is RetryState.SENDING:  # a transaction sent before a crash may still be included
-            self._reschedule(context, str(error), budget)
+            self._reschedule(context, str(error))
             return
         policy = (await self._policies.of(error.message)).delivery
         waits = await self._mark_dead(job, policy, error.message, str(error))
         if waits is None:
             context.save(job.died(str(error), now, letter=policy.dead_letter))
         else:
-            self._reschedule(context, f"{error}; {waits}", budget)
+            self._reschedule(context, f"{error}; {waits}")
 
     async def _send(self, plan: Plan) -> Retried:
         receipt = await plan.sender.send(plan.transaction_key, plan.call, spent_for=SpentFor.of(plan.message))
@@ -284,14 +284,12 @@ class Recovery:
         else:
             self._reschedule(context, explain_revert(error.data))
 
-    def _reschedule(
-        self, context: JobContext[RetryJob], why: str, blocked_by: RetryBudget | None = None, *, until: float = math.inf
-    ) -> None:
+    def _reschedule(self, context: JobContext[RetryJob], why: str, *, until: float = math.inf) -> None:
         """Reschedules the retry after a pause, at the latest at `until` (Unix seconds)."""
         job, now = context.job, self._clock.now()
         pause = backoff(self._settings.RESCHEDULE, job.tries, cap=self._settings.LONGEST_WAIT)
         pause = max(0.0, min(pause, until - now))
-        context.save(job.reschedule(why, now + pause, blocked_by))
+        context.save(job.reschedule(why, now + pause))
         if why != job.outcome:
             _log.warning("retry postponed", message=f"0x{job.message_id.hex()}", reason=why, again_in=pause)
 

@@ -17,15 +17,13 @@ from bridge.records.figures import (
     FailureSum,
     QueueSum,
     SlotSum,
-    TransactionOutcome,
-    TransactionSum,
     Tried,
 )
 from bridge.records.outbox import OutboxState
 from bridge.records.transactions import SlotState
 from bridge.store.counters import counted
 from bridge.store.database import Database
-from bridge.store.tables import outbox, outbox_failures, signed_versions, slot_parts, slots, spending
+from bridge.store.tables import outbox, outbox_failures, slot_parts, slots, spending
 
 _QUEUE = (outbox.c.source_chain, outbox.c.destination_chain, outbox.c.gmp)
 
@@ -97,23 +95,6 @@ class Figures:
         return [
             SlotSum(chain_id=chain_id, account=account, state=SlotState(state), count=count, oldest=oldest)
             for chain_id, account, state, count, oldest in self._database.rows(query)
-        ]
-
-    def transactions(self) -> list[TransactionSum]:
-        """Counts the uses of our nonces by outcome; a use that a reorg removed counts again."""
-        outcome = _outcome()
-        key = (slots.c.chain_id, slots.c.account, outcome)
-        included = (
-            select(*key, func.count())
-            .outerjoin(
-                signed_versions,
-                (signed_versions.c.slot_id == slots.c.slot_id) & (signed_versions.c.hash == slots.c.included_hash),
-            )
-            .where(slots.c.state.in_([SlotState.INCLUDED, SlotState.FINAL, SlotState.USED_EXTERNALLY]))
-        )
-        return [
-            TransactionSum(chain_id=chain_id, account=account, outcome=TransactionOutcome(ended), count=count)
-            for (chain_id, account, ended), count in self._ever(Counted.TRANSACTION, included, key)
         ]
 
     def _by_queue(self, what: Counted, rows: Select[Any]) -> list[QueueSum]:
@@ -189,12 +170,3 @@ class Figures:
 def _up_to(counts: Mapping[tuple[Any, ...], float], queue: tuple[Any, ...], bucket: int) -> int:
     """Returns how many deliveries of a queue fall below each histogram bound."""
     return int(sum(counts.get((*queue, place), 0) for place in range(bucket + 1)))
-
-
-def _outcome() -> ColumnElement[str]:
-    return case(
-        (slots.c.state == SlotState.USED_EXTERNALLY, TransactionOutcome.USED_EXTERNALLY.value),
-        (signed_versions.c.is_noop, TransactionOutcome.NOOP.value),
-        (slots.c.succeeded, TransactionOutcome.SUCCEEDED.value),
-        else_=TransactionOutcome.REVERTED.value,
-    )

@@ -43,7 +43,6 @@ from bridge.records.jobs import (
     SyncState,
 )
 from bridge.records.observations import BlockRef
-from bridge.records.retries import BlockedRetries, RetryBudget
 from bridge.store.database import Database, insert_into
 from bridge.store.positions import RETRY_REQUESTS, move, position
 from bridge.store.tables import attempts, jobs, messages, outbox
@@ -119,25 +118,6 @@ class Jobs:
             new = sum(add_job(connection, RetryJob.of(request, now)) for request in requests)
             move(connection, RETRY_REQUESTS, cursor)
         return new
-
-    def blocked_retries(self) -> list[BlockedRetries]:
-        """Returns the retries that budgets block, for each lane that ever had a retry."""
-        lane = (jobs.c.source_chain, jobs.c.destination_chain)
-        query = select(
-            *lane,
-            func.count().filter(jobs.c.state == RetryState.DEAD).label("dead"),
-            *(func.count().filter(jobs.c.blocked_by == budget).label(budget) for budget in RetryBudget),
-        )
-        query = query.where(jobs.c.queue == RetryJob.QUEUE)
-        return [
-            BlockedRetries(
-                source_chain=row["source_chain"],
-                destination_chain=row["destination_chain"],
-                dead=row["dead"],
-                blocked={budget: row[budget] for budget in RetryBudget},
-            )
-            for row in self._database.read(query.group_by(*lane).order_by(*lane))
-        ]
 
     def forget_retries(self, before: float, limit: int) -> int:
         """Deletes at most `limit` retries that ended before `before` (Unix seconds) and are not DEAD.
@@ -308,7 +288,6 @@ def _row(job: Job) -> dict[str, Any]:
         "seen_number": job.seen and job.seen.number,
         "seen_hash": job.seen and job.seen.hash,
         "finished_at": job.finished_at,
-        "blocked_by": job.blocked_by if isinstance(job, RetryJob) else None,
         "source_block": job.record.block.number if isinstance(job, SyncJob) else None,
         "detail": orjson.dumps(_detail(job), default=bytes.hex).decode(),
     }
@@ -358,7 +337,6 @@ def _retry(row: RowMapping) -> RetryJob:
         **_common(row),
         state=RetryState(row["state"]),
         request=RetryRequest.from_row({**detail, **ids}),
-        blocked_by=RetryBudget(row["blocked_by"]) if row["blocked_by"] else None,
         letter=detail["letter"],
         gmps=gmps_from_bits(detail["gmps"]),
         wanted=gmps_from_bits(detail.get("wanted", 0)),

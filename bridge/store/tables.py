@@ -332,7 +332,6 @@ jobs = Table(
     Column("seen_number", BigInteger),
     Column("seen_hash", LargeBinary),
     Column("finished_at", Double),
-    Column("blocked_by", String),  # the bound that has no room
     Column("source_block", BigInteger),  # the source block that it depends on
     Column("detail", Text, nullable=False),  # JSON: detail of its queue
     UniqueConstraint("queue", "message_id", "name"),

@@ -24,7 +24,6 @@ from sqlalchemy import (
 )
 
 from bridge.protocol.ports import Call, Fees
-from bridge.records.figures import Counted, outcome_of
 from bridge.records.observations import BlockRef
 from bridge.records.outbox import Claim
 from bridge.records.spending import UNBOUNDED, SpendBounds
@@ -44,7 +43,6 @@ from bridge.records.transactions import (
     one_by_one,
     require_room,
 )
-from bridge.store.counters import add_counts
 from bridge.store.database import Database
 from bridge.store.spending import reserved, settle, spending_on, spent_for, totals_of
 from bridge.store.tables import outbox, signed_versions, slot_parts, slots, spending
@@ -184,7 +182,6 @@ class TransactionLedger:
             if latest != replaces or not (slot.is_open or slot.state is SlotState.USED_EXTERNALLY):
                 return False
             signed = slot.signed(version)
-            _keep_count(connection, slot)
             charged = spent_for(connection, slot_id)
             require_room(signed, bounds, charged, lambda keys: totals_of(connection, keys))
             _save(connection, signed)
@@ -224,9 +221,7 @@ class TransactionLedger:
     def orphan(self, slot_id: int) -> None:
         """Records that the including block was reorged away."""
         with self._database.transaction() as connection:
-            slot = _locked_slot(connection, slot_id)
-            orphaned = slot.orphaned()
-            _keep_count(connection, slot)
+            orphaned = _locked_slot(connection, slot_id).orphaned()
             _save(connection, orphaned)
             settle(connection, [orphaned])
 
@@ -283,8 +278,6 @@ class TransactionLedger:
         """
         with self._database.transaction() as connection:
             ids = list(connection.execute(_OLD, {"before": before, "limit": limit}).scalars())
-            for slot in _slots(connection, _SLOTS, {"slot_ids": ids}):
-                _keep_count(connection, slot)
             for table in (signed_versions, slot_parts, spending, slots):
                 connection.execute(delete(table).where(table.c.slot_id.in_(ids)))
         return len(ids)
@@ -300,13 +293,6 @@ class TransactionLedger:
     def _read(self, query: Select[Any], values: Mapping[str, Any]) -> list[Slot]:
         with self._database.reading() as connection:
             return _slots(connection, query, values)
-
-
-def _keep_count(connection: Connection, slot: Slot) -> None:
-    """Adds a nonce's outcome to the permanent counters before a reorg removes it or its row is deleted."""
-    outcome = outcome_of(slot)
-    if outcome is not None:
-        add_counts(connection, {(Counted.TRANSACTION, (slot.chain_id, slot.account, outcome.value)): 1})
 
 
 def _nonces_of(chain_id: int, account: str) -> str:

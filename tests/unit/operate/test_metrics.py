@@ -25,9 +25,8 @@ from bridge.protocol.status import Status
 from bridge.records.dead_letters import Decision, RecordKind
 from bridge.records.figures import Counted
 from bridge.records.finality_records import FOLLOWED, Heartbeat
-from bridge.records.jobs import UNRESOLVED, ExecutionState, RetryJob, SyncJob, SyncState
+from bridge.records.jobs import UNRESOLVED, RetryJob, SyncJob, SyncState
 from bridge.records.outbox import STUCK_AFTER, Dead, Delivered, ObservedDelivery, OutboxState, TryAgain
-from bridge.records.retries import RetryBudget
 from bridge.records.spending import GWEI, Blocked, Bound, SpentFor
 from bridge.records.transactions import Inclusion, SignedVersion, SlotRequest
 from bridge.service.settings import Settings
@@ -169,7 +168,6 @@ def fill(store: Store) -> None:
     store.counters.add(
         {
             (Counted.COMMIT, (BETA, "success")): 3,
-            (Counted.TTL_VIOLATION, ("regulatory",)): 4,
             (Counted.UNRECOGNISED, (BETA,)): 6,
         }
     )
@@ -178,7 +176,7 @@ def fill(store: Store) -> None:
     store.jobs.copy_requests([retry_request(number, message(number)) for number in (1, 2, 3)], 3, now)
     _, spent, postponed = store.jobs.due(RetryJob, now, 3)
     store.jobs.save(spent.died("spent", now, letter=False), fence=spent.fence)
-    store.jobs.save(postponed.reschedule("tomorrow", now, RetryBudget.SPENDING), fence=postponed.fence)
+    store.jobs.save(postponed.reschedule("tomorrow", now), fence=postponed.fence)
 
 
 def exposed(text: bytes) -> Exposed:
@@ -265,21 +263,13 @@ async def test_metrics_equal_store_and_chains_after_a_restart(chains: dict[int, 
     labels = {**axelar, "kind": "TRANSIENT", "code": "NotAttestedError"}
     assert value(found, "waybill_delivery_failures_total", **labels) == 2
     account = {"chain": "beta", "account": ACCOUNT}
-    assert value(found, "waybill_transactions_total", **account, outcome="REVERTED") == 1
     assert value(found, "waybill_nonce_oldest_open_seconds", **account) == 39
     assert value(found, "waybill_account_balance_wei", **account) == 42
     assert value(found, "waybill_spend_reserved_wei", **LANE, chain="beta") == (100 * 20 + 1) * GWEI
     assert value(found, "waybill_spend_limit_wei", **LANE, chain="beta") == 9_000
     assert value(found, "waybill_spend_blocked", **LANE, bound="spending.message") == 1
     assert value(found, "waybill_lane_held", source="beta", destination="alpha", state="PAUSED") == 1
-    lane = {"source": "alpha", "destination": "beta"}
-    assert value(found, "waybill_retries_dead", **lane) == 1
-    assert [value(found, "waybill_retries_blocked", **lane, budget=budget) for budget in ("spending", "message")] == [
-        1,
-        0,
-    ]
     assert value(found, "waybill_sync_lag_seconds", **LANE) == 400
-    assert value(found, "waybill_sync_heartbeat_age_seconds", **LANE) == 7
     states = {state: value(found, "waybill_sync_messages", **LANE, state=state) for state in ("PENDING", "DIVERGED")}
     assert states == {"PENDING": 0, "DIVERGED": 1}
     assert value(found, "waybill_chain_read_lag_blocks", chain="alpha") == 89
@@ -288,7 +278,6 @@ async def test_metrics_equal_store_and_chains_after_a_restart(chains: dict[int, 
     assert value(found, "waybill_dead_letters_entered_total", **axelar) == 1
     assert value(found, "waybill_commits_total", destination="beta", result="success") == 3
     assert value(found, "waybill_commits_total", destination="beta", result="failure") == 0
-    assert value(found, "waybill_ttl_violations_total", asset_class="regulatory") == 4
     assert value(found, "waybill_unrecognised_dispatches_total", chain="beta") == 6
     assert value(found, "waybill_unrecognised_dispatches_total", chain="alpha") == 0
     assert value(found, "waybill_messages", status="STALLED") == 2
@@ -297,7 +286,7 @@ async def test_metrics_equal_store_and_chains_after_a_restart(chains: dict[int, 
     assert ("waybill_divergences", frozenset({("severity", "low")})) not in found, "any stranger can cause it"
 
 
-async def test_executions_retries_and_breakers_are_exposed(chains: dict[int, EvmChain], tmp_path: Path) -> None:
+async def test_retries_and_breakers_are_exposed(chains: dict[int, EvmChain], tmp_path: Path) -> None:
     now, silent = NOW, Failure(at=0, kind=FailureKind.TRANSIENT, code="NotAttestedError", message="no proof")
     with closing(open_store(f"sqlite:///{tmp_path}/bridge.db")) as store:
         fill(store)
@@ -309,8 +298,6 @@ async def test_executions_retries_and_breakers_are_exposed(chains: dict[int, Evm
         failed = [TryAgain(entry.current_claim, replace(silent, at=now), now + 60) for entry in found]
         store.outbox.finish(failed, now)
         shown = exposed(await monitor(store, chains, tmp_path).exposition())
-    executions = {state: value(shown, "waybill_executions", **LANE, state=state) for state in ExecutionState}
-    assert {state: count for state, count in executions.items() if count} == {"WAITING": 1}
     assert {state: value(shown, "waybill_retry_requests", state=state) for state in ("OPEN", "DEAD")} == {
         "OPEN": 2,
         "DEAD": 1,

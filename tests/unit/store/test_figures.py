@@ -9,7 +9,7 @@ import pytest
 from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.ports import Call, Fees
-from bridge.records.figures import Counted, TransactionOutcome, Tried
+from bridge.records.figures import Counted, Tried
 from bridge.records.outbox import Dead, Delivered, ObservedDelivery, OutboxEntry, OutboxState, TryAgain, event_id_of
 from bridge.records.transactions import (
     BatchedCall,
@@ -120,9 +120,9 @@ def test_counters_never_fall(store: Store) -> None:
 def test_counters_add_up_what_every_process_counted(store: Store) -> None:
     for _ in range(2):
         store.counters.add({(Counted.COMMIT, (BETA, "success")): 2, (Counted.COMMIT, (BETA, "failure")): 0})
-    store.counters.add({(Counted.TTL_VIOLATION, ("a class",)): 1})
+    store.counters.add({(Counted.UNRECOGNISED, (BETA,)): 1})
     assert store.counters.counted(Counted.COMMIT) == {(BETA, "success"): 4}
-    assert store.counters.counted(Counted.TTL_VIOLATION) == {("a class",): 1}
+    assert store.counters.counted(Counted.UNRECOGNISED) == {(BETA,): 1}
 
 
 def test_delivery_costs_its_share_of_transactions(store: Store) -> None:
@@ -162,7 +162,7 @@ def version(name: str, max_fee: int = 20, *, is_noop: bool = False) -> SignedVer
     return SignedVersion(hash=word(name), raw=b"raw", fees=Fees(max_fee, 2), signed_at=5.0, is_noop=is_noop)
 
 
-def test_nonces_and_what_they_were_good_for_are_counted(store: Store) -> None:
+def test_nonces_are_counted_by_state(store: Store) -> None:
     call = Call(to="0x" + "bb" * 20, data=b"", value=7, gas=100_000)
     ledger, names = store.transactions, ("works", "reverts", "closed", "taken", "open")
     slots = ledger.reserve(BETA, ACCOUNT, [SlotRequest(name, call) for name in names], first_nonce=0, now=10.0)
@@ -172,9 +172,6 @@ def test_nonces_and_what_they_were_good_for_are_counted(store: Store) -> None:
     assert ledger.sign(ids["closed"], version("closed", is_noop=True), replaces=None)
     ledger.take(ids["taken"])
     ledger.include([(ids[name], Inclusion(word(name), block(9), succeeded=name != "reverts")) for name in names[:3]])
-    assert {(figure.outcome, figure.count) for figure in store.figures.transactions()} == {
-        (outcome, 1) for outcome in TransactionOutcome
-    }
     assert {(figure.state, figure.count, figure.oldest) for figure in store.figures.slots()} == {
         (SlotState.INCLUDED, 3, 10.0),
         (SlotState.USED_EXTERNALLY, 1, 10.0),

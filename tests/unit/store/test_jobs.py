@@ -4,9 +4,9 @@ import pytest
 
 from bridge.protocol.gmps import Gmp
 from bridge.records.jobs import RetryJob, RetryState, totals
-from bridge.records.retries import BlockedRetries, RetryBudget, retry_of, spent_id
+from bridge.records.retries import retry_of, spent_id
 from bridge.store import Store
-from tests.builders import ALPHA, BETA, message, retry_request, word
+from tests.builders import message, retry_request, word
 
 
 def only(store: Store, now: float = 100) -> RetryJob:
@@ -76,22 +76,6 @@ def test_dead_retry_is_due_only_when_reopened(store: Store) -> None:
     assert store.jobs.listed(RetryJob, {RetryState.DEAD}, 10) == []
     with pytest.raises(KeyError):
         store.jobs.reopen(message().id, 2, "requeued", 80)
-
-
-def test_budgeted_retries_are_counted_by_lane_and_budget(store: Store) -> None:
-    requests = [retry_request(number, message(number)) for number in (1, 2, 3)]
-    store.jobs.copy_requests(requests, 3, now=50)
-    spent, postponed, free = store.jobs.due(RetryJob, 100, 10)
-    store.jobs.save(spent.died("spent", 60, letter=False), fence=0)
-    store.jobs.save(postponed.reschedule("tomorrow", 90, RetryBudget.SPENDING), fence=0)
-    store.jobs.save(free.start(frozenset({Gmp.AXELAR})), fence=0)
-    blocked = {RetryBudget.MESSAGE: 0, RetryBudget.SPENDING: 1}
-    assert store.jobs.blocked_retries() == [
-        BlockedRetries(source_chain=ALPHA, destination_chain=BETA, dead=1, blocked=blocked)
-    ]
-    again = next(job for job in store.jobs.due(RetryJob, 100, 10) if job.blocked_by is RetryBudget.SPENDING)
-    store.jobs.save(again.start(frozenset({Gmp.AXELAR})), fence=again.fence)
-    assert store.jobs.blocked_retries()[0].blocked[RetryBudget.SPENDING] == 0
 
 
 def test_letter_of_a_retry_names_message_and_attempt() -> None:
