@@ -24,8 +24,7 @@ from bridge.deploy.transactions import DeployError
 from bridge.evm.chain import EvmChain
 from bridge.evm.rpc_answers import WrongChainError
 from bridge.evm.signing import InvalidKeyError
-from bridge.gmps.registry import adapter_class, attestation_choice
-from bridge.gmps.verification import ALONE, DEFAULT
+from bridge.gmps.registry import attestation_choice
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.errors import StoreError
@@ -133,7 +132,6 @@ def _findings(workspace: Workspace, *, offline: bool) -> Iterator[Finding]:
         yield Finding(f"variable {name}", "no setting has this name", "correct it, or remove it")
     deployment = workspace.deployment()
     yield Finding("deployments", f"{len(deployment.chains)} chains in {workspace.deployments_file}")
-    yield from _verification(deployment)
     try:
         settings = workspace.settings()
         check_chains(settings, deployment)
@@ -147,18 +145,6 @@ def _findings(workspace: Workspace, *, offline: bool) -> Iterator[Finding]:
             yield from check(subject)
         except _FAILURES as error:
             yield Finding(name, str(error), advice, has_failed=True)
-
-
-def _verification(deployment: Deployment) -> Iterator[Finding]:
-    """Warns of GMPs that may change their own verification, and of single verifiers."""
-    for chain in deployment.chains:
-        for gmp, verifiers in (chain.verification or {}).items():
-            section, advice = f"verification.{gmp} in networks/{deployment.network}.json", ""
-            if verifiers.startswith(DEFAULT) and adapter_class(Gmp.parse(gmp)).CONTRACTS.VERIFICATION is not None:
-                advice = f"choose it under {section}"
-            elif verifiers.endswith(ALONE):
-                advice = f"name two under {section}"
-            yield Finding(f"{gmp} on {chain.name}", verifiers, advice)
 
 
 def _relayer(subject: _Subject) -> Iterator[Finding]:

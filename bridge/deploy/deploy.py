@@ -21,7 +21,7 @@ from bridge.deploy.gmp_chain_numbers import wrong_numbers
 from bridge.deploy.plan import NetworkPlan, PlannedChain
 from bridge.deploy.preview import ChainPreview, gas_price, preview_chain
 from bridge.deploy.safe import Batch, make_batches, require_safe, save
-from bridge.deploy.security import described, require_security
+from bridge.deploy.security import require_security
 from bridge.deploy.transactions import (
     CREATE2_FACTORY,
     ROUTER_NAME,
@@ -452,7 +452,6 @@ async def _describe(
         router=contracts.router.address,
         adapters=adapters,
         gmps=planned.gmps,
-        verification=described(planned) or None,
         parameters=contracts.parameters.address,
         multicall=contracts.multicall.address,
         examples={name: own.address for name, own in contracts.examples.items()},

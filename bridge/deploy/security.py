@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from bridge.deploy.addresses import public_chain_ids
 from bridge.deploy.plan import ROLES, NetworkPlan, PlanError, PlannedChain
 from bridge.gmps.registry import adapter_class
-from bridge.gmps.verification import ALONE, DEFAULT, Verification
+from bridge.gmps.verification import DEFAULT
 from bridge.gmps.wormhole.adapter import IMMEDIATE
 from bridge.protocol.gmps import Gmp
 
@@ -71,14 +71,3 @@ def _single_verifiers(plan: NetworkPlan) -> Iterator[str]:
 
 def _by_default(gmp: str) -> str:
     return adapter_class(Gmp.parse(gmp)).CONTRACTS.VERIFIED_BY
-
-
-def described(chain: PlannedChain) -> dict[str, str]:
-    """Returns descriptions of the verification by GMP, for the GMPs whose verification the plan sets."""
-    return {gmp: _words(gmp, chain.chosen(Gmp.parse(gmp))) for gmp in sorted(chain.verification)}
-
-
-def _words(gmp: str, chosen: Verification | None) -> str:
-    if chosen is None:
-        return f"{DEFAULT}: {_by_default(gmp)}"
-    return f"{chosen}; {ALONE}" if chosen.verifiers == 1 else str(chosen)

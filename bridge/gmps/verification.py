@@ -14,9 +14,6 @@ from bridge.protocol.deployment import FileSection, GmpSection
 DEFAULT: Final = "default"
 """Value in a network file that leaves a GMP's verification to the GMP."""
 
-ALONE: Final = "one verifier alone"
-"""Note in the deployments file about a GMP whose messages a single party can forge."""
-
 VerificationSection = Literal["default"] | dict[str, Any]
 """Verification of one GMP on one chain in a network file; the GMP's package defines its keys."""
 

@@ -96,7 +96,6 @@ class ChainDeployment(FileSection):
     router: Address
     adapters: dict[str, Address]
     gmps: dict[str, GmpSection]  # by the GMP's name
-    verification: dict[str, str] | None = None  # who verifies each GMP's messages, as text
     parameters: Address | None = None  # the contract in which governance keeps thresholds and operators
     multicall: Address | None = None  # the contract through which deliveries share a transaction
     examples: dict[str, Address] = {}

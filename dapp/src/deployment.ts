@@ -107,7 +107,7 @@ class Check {
 
   private chain(value: unknown, path: string): ChainDeployment {
     const required = ["chainId", "name", "rpcUrls", "startBlock", "confirmations", "router", "adapters", "gmps"];
-    const fields = this.object(value, path, required, ["finality", "agreement", "verification", "parameters", "multicall", "examples"]);
+    const fields = this.object(value, path, required, ["finality", "agreement", "parameters", "multicall", "examples"]);
     if (fields.finality !== undefined && !FINALITY_TAGS.includes(this.text(fields.finality, `${path}.finality`)))
       this.refuse(`${path}.finality`, `${show(fields.finality)} is none of ${FINALITY_TAGS.join(", ")}`);
     if (fields.parameters !== undefined) this.address(fields.parameters, `${path}.parameters`);
