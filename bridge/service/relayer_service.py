@@ -10,7 +10,7 @@ import socket
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager, closing
 from functools import partial
 from os import getpid
 from typing import Any, TypeVar
@@ -27,7 +27,6 @@ from bridge.evm.supervision import retry_until_success, run_forever
 from bridge.gmps.attestation import JsonDocuments
 from bridge.gmps.registry import create_adapters
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.errors import StoreBusyError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.protocol.ports import Attester, Call, Chain, Clock
@@ -45,7 +44,7 @@ from bridge.service.connections import connected
 from bridge.service.dead_letter_service import DeadLetterService
 from bridge.service.settings import SELDOM, Settings
 from bridge.service.startup_checks import RelayerKeys, check_relayer, public_attesters
-from bridge.store import Store, WorkingLock, open_store, working_on
+from bridge.store import Store, open_store, working_on
 from bridge.store.index_requests import IndexRequests
 from bridge.store.observations import Finality
 from bridge.store.streams import Streams
@@ -55,8 +54,6 @@ _log = structlog.get_logger(__name__)
 _Result = TypeVar("_Result")
 AttesterSource = Callable[[Deployment, Mapping[int, Chain]], Mapping[Gmp, Attester]]
 """Returns the attester of each GMP, for a network whose attestations do not come from the GMPs' public services."""
-
-_LOCK_RENEWAL = 5.0  # seconds
 
 
 class SystemClock:
@@ -83,7 +80,6 @@ class RelayerService:
         *,
         keys: RelayerKeys,
         worker: str,
-        lock: WorkingLock,
         web: JsonDocuments,
         attesters: AttesterSource | None = None,
         index: IndexSource | None = None,
@@ -96,7 +92,6 @@ class RelayerService:
         self.deployment = deployment
         self.chains = chains
         self.store = store
-        self._lock = lock
         self._settings = settings
         clock = SystemClock()
         paying = keys.paying
@@ -306,7 +301,6 @@ class RelayerService:
             group.create_task(self.actions.run())
             for run in self._streams:
                 group.create_task(run())
-            group.create_task(keep_lock(self._lock))
 
     async def while_monitoring(self, work: Callable[[], Awaitable[_Result]]) -> _Result:
         """Runs work while all accounts' transactions are monitored. Not reentrant."""
@@ -326,14 +320,6 @@ class RelayerService:
             await asyncio.gather(*monitors, return_exceptions=True)
             for sender in self._senders.values():
                 await sender.close()
-
-
-async def keep_lock(lock: WorkingLock) -> None:
-    """Renews a process's lock on its store until cancelled."""
-    while True:
-        await asyncio.sleep(_LOCK_RENEWAL)
-        with suppress(StoreBusyError):  # any access to the store reports the error
-            await asyncio.to_thread(lock.renew)
 
 
 @asynccontextmanager
@@ -358,7 +344,7 @@ async def open_relayer(
     """
     keys = check_relayer(settings, deployment, has_attesters=attesters is not None)
     worker = worker_name()
-    with working_on(settings.store, worker) as lock, closing(open_store(settings.store)) as store:
+    with working_on(settings.store, worker), closing(open_store(settings.store)) as store:
         async with (
             connected(deployment, settings, may_be_down=True) as chains,
             JsonDocuments(timeout=settings.attestations.TIMEOUT) as web,
@@ -370,7 +356,6 @@ async def open_relayer(
                 settings,
                 keys=keys,
                 worker=worker,
-                lock=lock,
                 web=web,
                 attesters=attesters,
                 index=index,

@@ -15,7 +15,7 @@ from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.ports import TransientError, read_view
 from bridge.service.connections import connected
 from bridge.service.dead_letter_service import channels
-from bridge.service.relayer_service import SystemClock, keep_lock, worker_name
+from bridge.service.relayer_service import SystemClock, worker_name
 from bridge.service.settings import Settings
 from bridge.service.startup_checks import check_tripwire
 from bridge.settings import SettingsError
@@ -43,8 +43,7 @@ async def open_tripwire(deployment: Deployment, settings: Settings, index: FactS
     chosen, clock = settings.tripwire, SystemClock()
     async with connected(deployment, settings, may_be_down=True) as chains:
         await _check_roles(deployment, chains, signer.address)
-        with working_on(settings.store, worker_name()) as lock, closing(open_store(settings.store)) as store:
-            holding = asyncio.create_task(keep_lock(lock))
+        with working_on(settings.store, worker_name()), closing(open_store(settings.store)) as store:
             senders = {
                 deployed.chain_id: Sender(
                     chains[deployed.chain_id],
@@ -56,20 +55,16 @@ async def open_tripwire(deployment: Deployment, settings: Settings, index: FactS
                 )
                 for deployed in deployment.chains
             }
-            try:
-                yield Tripwire(
-                    deployment,
-                    chains=chains,
-                    senders=senders,
-                    evidence=Evidence(deployment, chains, index, max_clock_skew=chosen.max_clock_skew),
-                    accusations=store.accusations,
-                    channels=channels(settings.dlq.alerts),
-                    clock=clock,
-                    settings=chosen,
-                )
-            finally:
-                holding.cancel()
-                await asyncio.gather(holding, return_exceptions=True)
+            yield Tripwire(
+                deployment,
+                chains=chains,
+                senders=senders,
+                evidence=Evidence(deployment, chains, index, max_clock_skew=chosen.max_clock_skew),
+                accusations=store.accusations,
+                channels=channels(settings.dlq.alerts),
+                clock=clock,
+                settings=chosen,
+            )
 
 
 async def _check_roles(deployment: Deployment, chains: Mapping[int, EvmChain], account: str) -> None:

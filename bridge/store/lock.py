@@ -3,17 +3,15 @@
 SQLite: a lock on the file `<database>.lock` after links are resolved; the operating system releases it when its
 process ends. A restore also asks SQLite whether any process has the database open, since the lock file may have
 been deleted. PostgreSQL: an advisory lock of a dedicated session, which a restarted server forgets.
-`WorkingLock.renew` reacquires it.
 """
 
 from __future__ import annotations
 
 import fcntl
-import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from typing import IO, Final, Protocol
+from typing import Final
 
 from sqlalchemy import URL, Connection, create_engine, text
 from sqlalchemy.exc import DBAPIError
@@ -34,20 +32,8 @@ _HOLDERS: Final = text(
 )
 
 
-class WorkingLock(Protocol):
-    """The shared lock that a relayer holds while it uses a store."""
-
-    def renew(self) -> None:
-        """Reacquires the lock if the database lost it.
-
-        Raises:
-            StoreError: The store is being restored.
-            StoreBusyError: The database does not answer.
-        """
-
-
 @contextmanager
-def working_on(url: str, worker: str) -> Iterator[WorkingLock]:
+def working_on(url: str, worker: str) -> Iterator[None]:
     """Holds the shared lock of the store at `url` for a relayer.
 
     Args:
@@ -60,7 +46,7 @@ def working_on(url: str, worker: str) -> Iterator[WorkingLock]:
     """
     with closing(_lock_of(url, worker)) as lock:
         lock.take(exclusive=False)
-        yield lock
+        yield
 
 
 @contextmanager
@@ -91,46 +77,27 @@ class _FileLock:
         if database is None:
             raise StoreError(f"store {self._shown} is in memory and ends with its process: name a file")
         self._database = database
-        self._path = database.with_name(f"{database.name}.lock")
-        self._file = self._opened()
+        path = database.with_name(f"{database.name}.lock")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("a+")
+        except OSError as error:
+            raise StoreError(f"store {self._shown}: {error}") from error
 
     def take(self, *, exclusive: bool) -> None:
-        while True:
-            try:
-                fcntl.flock(self._file, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
-            except BlockingIOError:
-                self._file.seek(0)
-                raise _taken(self._shown, self._file.read().strip(), exclusive=exclusive) from None
-            if self._is_in_place():
-                break
-            self._file.close()
-            self._file = self._opened()
+        try:
+            fcntl.flock(self._file, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.seek(0)
+            raise _taken(self._shown, self._file.read().strip(), exclusive=exclusive) from None
         if exclusive:
             self._refuse_connections()
         self._file.truncate(0)
         self._file.write(self._holder)
         self._file.flush()
 
-    def renew(self) -> None:
-        if not self._is_in_place():
-            self.take(exclusive=False)
-
     def close(self) -> None:
         self._file.close()
-
-    def _opened(self) -> IO[str]:
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            return self._path.open("a+")
-        except OSError as error:
-            raise StoreError(f"store {self._shown}: {error}") from error
-
-    def _is_in_place(self) -> bool:
-        """Whether the lock file still exists, so that others lock the same one."""
-        try:
-            return os.path.samestat(self._path.stat(), os.fstat(self._file.fileno()))
-        except FileNotFoundError:
-            return False
 
     def _refuse_connections(self) -> None:
         """Checks with SQLite's own lock that nobody has the database open, in case our lock file was deleted."""
@@ -167,18 +134,8 @@ class _SessionLock:
         except DBAPIError as error:
             raise StoreBusyError(f"store {self._shown}: {' '.join(str(error.orig).split())}") from error
         if not taken:
-            self.close()  # otherwise `renew` would mistake the open session for the lock
             raise _taken(self._shown, ", ".join(holders), exclusive=exclusive)
         self._is_exclusive = exclusive
-
-    def renew(self) -> None:
-        try:
-            if self._session is not None:
-                self._session.execute(text("SELECT 1"))
-                return
-        except DBAPIError:
-            self.close()
-        self.take(exclusive=False)
 
     def close(self) -> None:
         if self._session is not None:

@@ -21,7 +21,7 @@ from bridge.relayer.delivery import Deliveries
 from bridge.service.relayer_service import RelayerService
 from bridge.service.settings import Settings
 from bridge.service.startup_checks import check_relayer
-from bridge.store import Store, WorkingLock
+from bridge.store import Store
 from tests.asking_index import asking_index
 from tests.builders import ALPHA, BETA, message, observed_range, retry_request
 from tests.unit.dead_letters.test_review import RoutingChain, deployed
@@ -72,7 +72,6 @@ def service(settings: Settings) -> Iterator[RelayerService]:
             settings,
             keys=check_relayer(settings, network, has_attesters=True),
             worker="worker",
-            lock=cast(WorkingLock, Nobody()),
             web=cast(JsonDocuments, None),  # asks nothing
             attesters=lambda *_: {},
         )
