@@ -122,14 +122,7 @@ def _fields(types: str) -> list[dict[str, Any]]:
     parsed = parse(types)
     if not isinstance(parsed, TupleType):
         raise TypeError(f"{types!r} is not a list of types in brackets")
-    return [_field(component) for component in parsed.components]
-
-
-def _field(parsed: Any) -> dict[str, Any]:
-    if not isinstance(parsed, TupleType):
-        return {"name": "", "type": parsed.to_type_str()}
-    dimensions = "".join(f"[{''.join(map(str, dimension))}]" for dimension in parsed.arrlist or ())
-    return {"name": "", "type": f"tuple{dimensions}", "components": [_field(part) for part in parsed.components]}
+    return [{"name": "", "type": component.to_type_str()} for component in parsed.components]
 
 
 ROUTER: Final = Contract(load_abi("Router"))

@@ -50,7 +50,6 @@ class MessageRecord:
     executed_transaction: bytes | None
     failures: int
     failure_reason: bytes | None
-    failed_time: int | None
     duplicates: int
     is_ended: bool = False  # a router reported it as executed, expired or cancelled; says nothing about the TTL
     cancellation_id: bytes | None = None  # the message that cancels it
@@ -75,7 +74,6 @@ class ReceiptRecord:
     received_time: int | None
     received_transaction: bytes | None
     duplicates: int
-    last_duplicate_time: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +97,6 @@ class ChainRecord:
     final_block: int
     lake_block: int | None  # the last block whose events are in the lake
     lag_seconds: int  # seconds from the block's time until now
-    quarantined: int  # malformed logs that were kept
     halted: str | None  # why reading has stopped
 
 
@@ -156,9 +153,6 @@ class LaneCheckRecord:
     verdict: str  # equal, different or unverified
     reason: str  # why they differ
     block_number: int | None  # the last block that was compared
-    indexed_count: int | None
-    router_count: int | None
-    checked_at: float  # Unix seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -249,10 +249,6 @@ class OutboxEntry:
             confirmed_at=None,
         )
 
-    def moved(self, dispatch: Dispatch) -> OutboxEntry:
-        """Returns the entry with its dispatch at another position on the source chain, after a reorg."""
-        return replace(self, dispatch=dispatch, orphaned_at=None)
-
     def _released(self) -> OutboxEntry:
         return replace(self, claimed_at=None, claimed_by=None, lease_until=None)
 

@@ -218,11 +218,6 @@ class Slot:
         fresh = self if self.state in (SlotState.SIGNED, SlotState.BROADCAST) else self.became(SlotState.SIGNED)
         return replace(fresh, versions=(*self.versions, version))
 
-    def broadcast(self, now: float) -> Slot:
-        """The slot after a node took its latest version, for the first time or again."""
-        sent = self.became(SlotState.BROADCAST) if self.state is SlotState.SIGNED else self
-        return replace(sent, broadcast_at=now)
-
     def in_block(self, inclusion: Inclusion) -> Slot:
         """The slot with its transaction in a block, or in another block than before."""
         landed = self if self.state is SlotState.INCLUDED else self.became(SlotState.INCLUDED)

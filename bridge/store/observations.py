@@ -64,7 +64,6 @@ _FORGET_OLDEST = delete(cursor_ancestors).where(
     .limit(1)
     .scalar_subquery(),
 )
-_FINAL_HEIGHT = select(cursors.c.number).where(cursors.c.chain_id == bindparam("chain"))
 _FINAL_BLOCK = select(cursors.c.number, cursors.c.hash).where(cursors.c.chain_id == bindparam("chain"))
 _PASSED = union_all(
     *(
@@ -209,8 +208,8 @@ class Observations:
 
     def final_height(self, chain_id: int) -> int:
         """Returns the highest final block: the cursor's, which keeps its distance to the head; −1 without one."""
-        number = self._database.scalar(_FINAL_HEIGHT, {"chain": chain_id})
-        return -1 if number is None else number
+        final = self.final_block(chain_id)
+        return -1 if final is None else final.number
 
     def final_block(self, chain_id: int) -> BlockRef | None:
         """Returns the highest final block, or None."""

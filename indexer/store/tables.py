@@ -130,8 +130,6 @@ for _name, _unexpected in {
 _is_report = messages.c.kind == int(Kind.REPORT)
 Index("messages_reports", messages.c.replaces, sqlite_where=_is_report, postgresql_where=_is_report)
 
-_quarantined = events.c.error.is_not(None)
-Index("events_quarantined", events.c.chain_id, sqlite_where=_quarantined, postgresql_where=_quarantined)
 _absorbed = events.c.event == "DuplicateAbsorbed"
 Index("events_absorbed", events.c.block_time, sqlite_where=_absorbed, postgresql_where=_absorbed)
 

@@ -66,7 +66,6 @@ class Index:
                 lake_block=3,
                 halted="a reorg past finality",
                 lag_seconds=30,
-                quarantined=0,
             )
         ]
 

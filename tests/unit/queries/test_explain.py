@@ -276,7 +276,6 @@ def test_index_is_behind_beyond_the_maximum_lag(head: int, time: int, halted: st
         final_block=90,
         lake_block=None,
         lag_seconds=0,
-        quarantined=0,
         halted=halted,
     )
     lag = IndexLag(name="alpha", chain_id=1, record=record, head=Block(head, bytes(32), bytes(32), time))
