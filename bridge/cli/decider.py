@@ -23,11 +23,9 @@ from bridge.evm.signing import LocalSigner, Signer
 from bridge.protocol.addresses import AddressError, checksummed
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
 from bridge.protocol.ports import Call, CallRevertedError, TransientError
-from bridge.records.spending import ether
 from bridge.service.connections import connected, newest_blocks
 from bridge.service.keys import opened
 
-_GAS: Final = 600_000
 _ROLES: Final = "waybill role show"
 
 Chains = Annotated[
@@ -192,7 +190,7 @@ class _Calls:
                 chain = opened[here.chain_id]
                 try:
                     for one in await self.steps(here, chain, account.address):
-                        row["transactions"][one.name] = await _sent(chain, here.name, account, one)
+                        row["transactions"][one.name] = await _sent(chain, account, one)
                     row |= await after(here, chain)
                 except (CallRevertedError, DeployError, NotIncludedError, RefusedError, TransientError) as error:
                     row["error"] = str(error)
@@ -212,18 +210,13 @@ def _included(row: Mapping[str, Any]) -> str:
     return f"{row['chain']}: {', '.join(done) or 'nothing included yet'}"
 
 
-async def _sent(chain: EvmChain, name: str, account: Signer, transaction: Transaction) -> str:
+async def _sent(chain: EvmChain, account: Signer, transaction: Transaction) -> str:
     """Sends a transaction, waits until a block includes it, and returns its hash."""
-    call = Call(to=transaction.to, data=transaction.data, gas=_GAS)
+    call = Call(to=transaction.to, data=transaction.data)
     try:
         await chain.call(call, sender=account.address)
     except CallRevertedError as error:
         raise DeployError(await why_refused(chain, transaction, account.address, error.data)) from error
-    holds, needs = await chain.balance(account.address), _GAS * (await chain.fees()).max_fee
-    if holds < needs:
-        raise DeployError(
-            f"{account.address} holds {ether(holds)} on chain {name!r}, but the transaction may cost {ether(needs)}: fund it"
-        )
     return f"0x{(await transact(chain, account, call)).transaction_hash.hex()}"
 
 

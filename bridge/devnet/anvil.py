@@ -92,7 +92,7 @@ def require_free_port(port: int, chain: str, option: str) -> None:
         option: Command-line option that selects another port, for the error.
 
     Raises:
-        PortTakenError: the port is in use; the message names the process if the system reveals it.
+        PortTakenError: the port is in use.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         # Like anvil, treat a recently closed port as free.
@@ -101,8 +101,7 @@ def require_free_port(port: int, chain: str, option: str) -> None:
             probe.bind((HOST, port))
         except OSError:
             raise PortTakenError(
-                f"port {port} for chain {chain} is in use{_owner_of(port)}; stop that process, or choose another "
-                f"first port with {option}"
+                f"port {port} for chain {chain} is in use; stop that process, or choose another first port with {option}"
             ) from None
 
 
@@ -311,17 +310,6 @@ def _reap(pid: int) -> None:
     """Reaps the process if it is a child of this one and has exited."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
-
-
-def _owner_of(port: int) -> str:
-    try:
-        for connection in psutil.net_connections(kind="tcp"):
-            address = connection.laddr
-            if connection.status == psutil.CONN_LISTEN and connection.pid and address and address.port == port:
-                return f" by {psutil.Process(connection.pid).name()} (process {connection.pid})"
-    except psutil.Error:
-        pass  # not every system reveals other users' connections
-    return ""
 
 
 def _tail(log: str) -> str:
