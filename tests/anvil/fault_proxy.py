@@ -6,7 +6,7 @@ import asyncio
 import json
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,18 +18,15 @@ Answer = dict[str, Any]
 class FaultProxy:
     """Passes JSON-RPC requests on, and spoils a share of the answers. The same seed spoils the same requests in a row."""
 
-    def __init__(self, upstream: str, seed: int, share: float, faults: Sequence[Fault] | None = None) -> None:
+    def __init__(self, upstream: str, seed: int, share: float) -> None:
         """Stands before one endpoint.
 
         Args:
             upstream: the endpoint's URL.
             seed: of the dice.
             share: of the requests that something happens to.
-            faults: what may happen; None is all of `FAULTS`.
         """
-        self._faults = FAULTS if faults is None else faults
         self.share = share
-        self.always: Fault | None = None  # what happens to every request, whatever the share
         self.is_down = False  # every connection breaks, and nothing is carried out
         self.faults: Counter[str] = Counter()
         self.requests = 0  # HTTP requests: a batch is one
@@ -37,19 +34,6 @@ class FaultProxy:
         self._upstream = upstream
         self._dice = random.Random(seed)
         self._session: ClientSession | None = None
-        self.held = 0  # answers that are kept back now
-        self._answers = asyncio.Event()
-        self._answers.set()
-        self._held_method = b""
-
-    def hold(self, method: str = "") -> None:
-        """From now on requests of a method, or all, are carried out, and their answers kept back until `release`."""
-        self._held_method = method.encode()
-        self._answers.clear()
-
-    def release(self) -> None:
-        """Gives all answers out, old as they are."""
-        self._answers.set()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answers one HTTP request."""
@@ -58,14 +42,9 @@ class FaultProxy:
         self.rpc_calls += body.count(b'"method"')
         if self.is_down:
             return _broken(request)
-        fault = self.always or (self._dice.choice(self._faults) if self._dice.random() < self.share else None)
+        fault = self._dice.choice(FAULTS) if self._dice.random() < self.share else None
         if fault is None:
-            answer_in_time = web.json_response(await self._forward(body))
-            if self._held_method in body:
-                self.held += 1
-                await self._answers.wait()
-                self.held -= 1
-            return answer_in_time
+            return web.json_response(await self._forward(body))
         self.faults[fault.__name__] += 1
         answer = await fault(self, body)
         return _broken(request) if answer is None else answer
@@ -138,26 +117,6 @@ class FaultProxy:
 
     async def logs_doubled_and_shuffled(self, body: bytes) -> web.Response:
         return await self._changed(body, "eth_getLogs", lambda logs: self._dice.sample([*logs, *logs], 2 * len(logs)))
-
-    async def logs_altered(self, body: bytes) -> web.Response:
-        """A byte of one log's data is another one."""
-
-        def altered(logs: list[Answer]) -> list[Answer]:
-            if not logs:
-                return logs
-            spoilt = self._dice.randrange(len(logs))
-            last = "0" if logs[spoilt]["data"][-1:] != "0" else "1"
-            return [
-                {**log, "data": log["data"][:-1] + last} if place == spoilt and len(log["data"]) > 2 else log
-                for place, log in enumerate(logs)
-            ]
-
-        return await self._changed(body, "eth_getLogs", altered)
-
-    async def logs_of_another_block(self, body: bytes) -> web.Response:
-        return await self._changed(
-            body, "eth_getLogs", lambda logs: [{**log, "blockHash": "0x" + "ab" * 32} for log in logs]
-        )
 
     async def calls_blank(self, body: bytes) -> web.Response:
         """A node that has no contracts: a load balancer's empty one, or one that lags."""

@@ -3,8 +3,7 @@
 In the storm there are messages of several kinds, requests for retries, bad nodes, reorgs on both sides, and relayers, sometimes two at
 once, that crash and whose clocks are off. Messages of some kinds have few tries: their deliveries may die. In half of the worlds the
 GMPs deliver some messages themselves, and a reorg drops such a delivery for good. In some worlds each chain has three endpoints, of
-which one lies, in the calm, too. In some, state changes go to several chains at once, and are followed there. In some, there are atomic
-actions over three chains: a GMP lies about them, guards close, initiators abort, and GMPs are paused.
+which one lies, in the calm, too. In some, state changes go to several chains at once, and are followed there.
 """
 
 from __future__ import annotations
@@ -21,14 +20,11 @@ from multiprocessing import get_context
 
 import structlog
 
-from bridge.atomic.follower import ActionSettings
 from bridge.protocol.message import Kind
 from bridge.relayer.propagation import PropagationSettings
 from bridge.relayer.retries import RecoverySettings
 from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog
-from tests.simulation import actions
-from tests.simulation.actions import ActionWatch
 from tests.simulation.invariants import POLICIES, History, complaints, standing
 from tests.support.settings import tuned
 from tests.support.simulation import Faults, Power, SimulatedRelayer, World, run_in_virtual_time
@@ -39,10 +35,6 @@ from tests.support.stores import memory_dead_letters, memory_store
 STORM_SECONDS = 40
 SQUALL_SECONDS = 8
 CALM_SECONDS = 900
-PATIENT_CALM_SECONDS = (
-    1_800  # where guards may have refused: a refused message is looked at again after ten minutes at the latest
-)
-LONGER = 3  # times as long are the storms in which actions live, which take a minute
 CALM = Faults()
 MOST_AHEAD = 30.0  # seconds that a machine's clock is ahead or behind
 
@@ -64,7 +56,6 @@ class WorldKind(StrEnum):
     LYING = "lying"  # endpoints that lie
     FOLLOWING = "following"  # state changes that are followed
     BOTH = "both"
-    ACTING = "acting"  # atomic actions over three chains
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +65,18 @@ class Shape:
     max_calls_per_tx: int  # deliveries to a transaction at most
     lies: float | None  # how often one of three endpoints lies; None: chains are asked directly
     follows: bool  # whether state changes go to several chains, and are followed
-    acts: bool = False  # whether there are atomic actions
     has_executors: bool = False  # whether the GMPs deliver too
 
     @classmethod
     def of(cls, seed: int, kind: WorldKind | None = None) -> Shape:
-        """That of a seed; of a kind, if one is wanted: else one world in 32 has liars, one follows, one has both, and one acts."""
-        drawn = {3: WorldKind.LYING, 5: WorldKind.FOLLOWING, 7: WorldKind.BOTH, 9: WorldKind.ACTING}
+        """That of a seed; of a kind, if one is wanted: else one world in 32 has liars, one follows, and one has both."""
+        drawn = {3: WorldKind.LYING, 5: WorldKind.FOLLOWING, 7: WorldKind.BOTH}
         kind = kind or drawn.get(seed % 32, WorldKind.PLAIN)
         dice = random.Random(f"shape {seed}")
         return cls(
             max_calls_per_tx=random.Random(f"share {seed}").choice([1, 2, 8]),
             lies=dice.choice([0.05, 0.3, 1.0]) if kind in (WorldKind.LYING, WorldKind.BOTH) else None,
             follows=kind in (WorldKind.FOLLOWING, WorldKind.BOTH),
-            acts=kind is WorldKind.ACTING,
             has_executors=random.Random(f"executors {seed}").random() < 0.5,
         )
 
@@ -102,16 +91,13 @@ async def play(
 ) -> History:
     """Plays the history of a seed to its end; the storm lasts about `storm` simulated seconds."""
     dice, shape = random.Random(f"chaos {seed}"), Shape.of(seed, kind)
-    storm *= LONGER if shape.acts else 1
-    world = World(seed, chains=3 if shape.follows or shape.acts else 2, lies=shape.lies, acts=shape.acts)
+    world = World(seed, chains=3 if shape.follows else 2, lies=shape.lies)
     history = History(seed, world, store or memory_store(), dead_letters or memory_dead_letters(), shape.follows)
-    history.watch = ActionWatch(world) if shape.acts else None
     history.note(f"{shape}")
     world.start()
     weather = [asyncio.create_task(_weather(history, dice, shape))]
     if shape.has_executors:
         weather.append(asyncio.create_task(_execute(history)))
-    watching = asyncio.create_task(_watch(history))
     life = 0
     while asyncio.get_running_loop().time() < storm:
         life += 1
@@ -126,10 +112,7 @@ async def play(
     running = asyncio.create_task(_bridge(history, "last life", shape).run())
     await _until_settled(history)
     running.cancel()
-    if watching.done():
-        watching.result()  # it watches to the end, or an error ended it
-    watching.cancel()
-    await asyncio.gather(running, watching, return_exceptions=True)
+    await asyncio.gather(running, return_exceptions=True)
     await world.stop()
     return history
 
@@ -141,8 +124,6 @@ def _calm_down(history: History, shape: Shape) -> None:
         chain.base_fee = 50  # more than most offered before: what is stuck has to be replaced
         if shape.follows:
             chain.submit(partial(refuse, refusing=False))
-    if shape.acts:
-        actions.calm_down(history.world)
     history.world.down.clear()
     history.note("calm")
 
@@ -173,7 +154,6 @@ def _bridge(
         recovering=RecoverySettings(max_message_retries=10**6),
         propagating=FOLLOWING if shape.follows else None,
         lock_ttl=12,
-        acting=ActionSettings(advance=True) if shape.acts else None,
         max_calls_per_tx=shape.max_calls_per_tx,
         ahead=ahead,
     )
@@ -192,7 +172,7 @@ async def _weather(history: History, dice: random.Random, shape: Shape) -> None:
             blank=random.Random(f"blank {history.seed} {chain.chain_id}").choice([0, 0.05, 0.2]),
         )
         history.note(f"chain {chain.chain_id}: {chain.faults}")
-    shares = {**EVENTS, **(TROUBLES if shape.follows else {}), **({"gmp": 2, **actions.EVENTS} if shape.acts else {})}
+    shares = {**EVENTS, **(TROUBLES if shape.follows else {})}
     kinds, weights = list(shares), list(shares.values())
     while True:
         await asyncio.sleep(dice.expovariate(1.5))
@@ -207,8 +187,6 @@ async def _weather(history: History, dice: random.Random, shape: Shape) -> None:
             case "gmp":
                 world.down.symmetric_difference_update({gmp := dice.choice(GMPS)})
                 history.note(f"{gmp.label} gives {'no proofs' if gmp in world.down else 'proofs again'}")
-            case event if event in actions.EVENTS:
-                history.note(actions.befall(world, dice, chain, event))
             case event:
                 history.note(f"chain {chain.chain_id}: {_befall(chain, dice, event)}")
 
@@ -284,20 +262,8 @@ def _be_quiet() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
-async def _watch(history: History) -> None:
-    """Looks at actions every second, and has what stalls sent again."""
-    operator = actions.Operator(history.world, history.dead_letters)
-    while history.watch is not None:
-        await asyncio.sleep(1)
-        history.watch.look()
-        operator.look()
-
-
 async def _until_settled(history: History) -> None:
-    operator = actions.Operator(history.world, history.dead_letters)
-    for _ in range((CALM_SECONDS if history.watch is None else PATIENT_CALM_SECONDS) // 10):
+    for _ in range(CALM_SECONDS // 10):
         await asyncio.sleep(10)
-        if history.watch is not None:
-            operator.obey()
         if not complaints(history):
             return

@@ -16,7 +16,6 @@ from bridge.records.outbox import OutboxEntry, OutboxState, event_id_of
 from bridge.records.transactions import SlotState
 from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog
-from tests.simulation.actions import ActionWatch, ends
 from tests.support.simulation import DAPP, RELAYER, World
 from tests.support.simulation.world import Sent
 from tests.support.stores import memory_dead_letters
@@ -42,7 +41,6 @@ class History:
     store: Store
     dead_letters: DeadLetterLog = field(default_factory=memory_dead_letters)
     follows: bool = False  # whether state changes are followed
-    watch: ActionWatch | None = None  # of atomic actions, if there are any
     events: list[str] = field(default_factory=list)
 
     def note(self, text: str) -> None:
@@ -66,8 +64,6 @@ def complaints(history: History) -> list[str]:
         found += _message_complaints(history, sent)
     for chain in history.world.chains.values():
         found += (c for one in (RELAYER, DAPP) for c in _nonce_complaints(history, chain.chain_id, one.address))
-    if history.watch is not None:
-        found += [*history.watch.complaints, *ends(history.world, history.dead_letters)]
     return found + _letter_complaints(history) + _heartbeat_complaints(history)
 
 

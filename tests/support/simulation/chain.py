@@ -88,11 +88,9 @@ class SimulatedChain:
     now: Callable[[], float] = field(default=lambda: 0.0)
     pool: dict[bytes, Transaction] = field(default_factory=dict)
     broadcasts: int = 0
-    settled: int | None = None  # blocks above one that no reorg removes; None: all but the first may fall
     unsettled: dict[FinalityTag, int] = field(default_factory=lambda: {"safe": 4, "finalized": 8})  # blocks above each
     _blocks: list[_Mined] = field(default_factory=list)
     _salt: int = 0
-    _highest: int = 0
 
     def __post_init__(self) -> None:
         """Makes block 0."""
@@ -110,11 +108,6 @@ class SimulatedChain:
     def height(self) -> int:
         """The head's number."""
         return self._blocks[-1].header.number
-
-    @property
-    def settled_state(self) -> State:
-        """What the contracts held at the end of the last block that never falls."""
-        return self._blocks[max(0, self._highest - (self.settled or 0))].state
 
     def header(self, number: int) -> Block | None:
         """The block at that height, if there is one."""
@@ -165,10 +158,6 @@ class SimulatedChain:
 
     def rollback(self, depth: int, *, keep: float = 1.0) -> None:
         """Takes the newest blocks away; of their transactions that share returns to the pool."""
-        if self.settled is not None:
-            depth = min(depth, self.height - max(0, self._highest - self.settled))
-        if depth <= 0:
-            return
         fallen = self._blocks[len(self._blocks) - depth :]
         del self._blocks[len(self._blocks) - depth :]
         assert self._blocks, "block 0 does not fall"
@@ -213,7 +202,6 @@ class SimulatedChain:
                 logs=logs,
             )
         self._blocks.append(_Mined(header, tuple(included), receipts, state))
-        self._highest = max(self._highest, number)
 
     def _executable(self, state: State, included: Sequence[Transaction]) -> Transaction | None:
         for transaction in self.pool.values():

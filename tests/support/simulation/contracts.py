@@ -16,7 +16,6 @@ from eth_utils import keccak
 from eth_utils.abi import collapse_if_tuple
 from eth_utils.address import to_checksum_address
 
-from bridge.atomic.reader import COORDINATOR
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.contracts import ADAPTER, ROUTER
 from bridge.protocol.events import (
@@ -33,7 +32,6 @@ from bridge.protocol.events import (
 from bridge.protocol.gmps import Gmp, bits_from_gmps
 from bridge.protocol.message import Kind, Message, decode_envelope
 from bridge.protocol.ports import Call
-from tests.support.simulation.actions import COORDINATOR_ADDRESS, PARTICIPANT_ADDRESS, Atomics, Sends
 from tests.support.simulation.reverts import RevertedError, refusal
 
 ROUTER_ADDRESS: Final = to_checksum_address("0x" + "70" * 20)
@@ -47,11 +45,6 @@ GMPS: Final = (Gmp.HYPERLANE, Gmp.AXELAR, Gmp.WORMHOLE)
 TWO_STEPS: Final = frozenset({Gmp.AXELAR})
 QUOTE: Final = 10  # wei
 ALLOWANCE: Final = 86_400  # seconds that the tripwire may pause a GMP for
-
-ATOMIC: Final = frozenset({COORDINATOR_ADDRESS, PARTICIPANT_ADDRESS})
-ACTION_QUORUM: Final = 2
-ACTION_FEE: Final = QUOTE * len(GMPS)
-CONTRACT_RETRY: Final = COORDINATOR.selector("retry")
 
 DISPATCHED: Final = keccak(text="SimulatedDispatch(bytes)")
 APPROVE: Final = b"aprv"
@@ -87,7 +80,6 @@ class State:
     retriers: dict[str, str] = field(default_factory=dict)  # by sender in small letters
     pauses: dict[int, int] = field(default_factory=dict)  # until when the tripwire has paused a GMP, Unix seconds
     is_trial: bool = False  # whether what is done is a call without a transaction: contracts can tell, by tx.gasprice
-    atomics: Atomics = field(default_factory=lambda: Atomics(0))
 
     def copy(self) -> State:
         """The same, to be changed."""
@@ -110,7 +102,6 @@ class State:
             dict(self.retriers),
             dict(self.pauses),
             self.is_trial,
-            self.atomics.copy(),
         )
 
     def trial(self) -> State:
@@ -233,8 +224,6 @@ def transact(state: State, sender: str, call: Call) -> list[Emitted]:
         return _call_router(state, sender, call)
     if call.to == MULTICALL_ADDRESS:
         return _multicall(state, call.data)
-    if to_checksum_address(call.to) in ATOMIC and state.atomics.home:
-        return _call_atomic(state, sender, call)
     for gmp in GMPS:
         if call.to == gmp_address(gmp):
             return _deliver(state, gmp, call.data)
@@ -253,14 +242,6 @@ def _call_router(state: State, sender: str, call: Call) -> list[Emitted]:
     return []
 
 
-def _call_atomic(state: State, sender: str, call: Call) -> list[Emitted]:
-    if call.data[:4] == CONTRACT_RETRY:
-        return _retry_of_contract(state, sender, call)
-    events: list[Emitted] = []
-    state.atomics.call(to_checksum_address(call.to), call.data, state.timestamp, _sends(state, events), ACTION_FEE)
-    return events
-
-
 def view(state: State, call: Call) -> bytes:
     """What a call answers.
 
@@ -272,9 +253,6 @@ def view(state: State, call: Call) -> bytes:
             if call.data[:4] == ROUTER.selector(function):
                 types, values = answer(state, _arguments(function, call.data))
                 return encode(types, values)
-    if (to := to_checksum_address(call.to)) in ATOMIC and state.atomics.home:
-        trial = state.trial()
-        return trial.atomics.call(to, call.data, trial.timestamp, _sends(trial, []), ACTION_FEE)
     if call.data[:4] == ADAPTER.selector("quote"):
         return encode(["uint256"], [QUOTE])
     transact(state.trial(), _NOBODY, call)
@@ -376,12 +354,7 @@ def _deliver(state: State, gmp: Gmp, data: bytes) -> list[Emitted]:
         and not _has_expired(state, message)
     ):
         if state.refusing or from_bytes32(message.recipient).lower() == LIAR:
-            refused: bytes | None = state.reason
-        else:
-            error = _call_recipient(state, message)
-            refused = None if error is None else error.data
-        if refused is not None:
-            failed = ExecutionFailed(message_id=message.id, source_chain=message.source_chain, reason=refused)
+            failed = ExecutionFailed(message_id=message.id, source_chain=message.source_chain, reason=state.reason)
             end = [event_log(failed)]
         else:
             state.executed[message.id] = 1
@@ -411,55 +384,8 @@ def _execute_by_hand(state: State, data: bytes) -> list[Emitted]:
     lies = from_bytes32(message.recipient).lower() == LIAR
     if state.refusing or (lies and (state.hushed or not state.is_trial)):
         raise refusal("ExecutionReverted(bytes32,bytes)", message.id, state.reason)
-    if (error := _call_recipient(state, message)) is not None:
-        raise refusal("ExecutionReverted(bytes32,bytes)", message.id, error.data)
     state.executed[message.id] = 1
     return [_executed(message)]
-
-
-def _call_recipient(state: State, message: Message) -> RevertedError | None:
-    """Has coordinator or participant take a message, if it is theirs; returns why they refuse it, which changes nothing."""
-    recipient = to_checksum_address(from_bytes32(message.recipient))
-    if recipient not in ATOMIC or not state.atomics.home:
-        return None
-    before, state.atomics = state.atomics, state.atomics.copy()
-    try:
-        trusted = len(state.receipts[message.id] - state.paused)
-        if trusted < ACTION_QUORUM:
-            raise refusal("TooFewTrustedReceipts(bytes32,uint8,uint8)", message.id, trusted, ACTION_QUORUM)
-        if recipient == COORDINATOR_ADDRESS:
-            state.atomics.take_reply(message, state.timestamp)
-        else:
-            state.atomics.take_instruction(message, state.timestamp)
-    except RevertedError as error:
-        state.atomics = before
-        return error
-    return None
-
-
-def _sends(state: State, events: list[Emitted]) -> Sends:
-    """How contracts of atomic actions route what they say: over all GMPs."""
-
-    def send(sender: str, destination: int, recipient: str, payload: bytes, *, kind: Kind, ttl: int) -> bytes:
-        message = create_message(
-            state, sender, destination, quorum=ACTION_QUORUM, payload=payload, kind=kind, ttl=ttl, recipient=recipient
-        )
-        state.atomics.messages[message.id] = message
-        events.extend(route(state, message, sender, GMPS, retriable=True))
-        return message.id
-
-    return send
-
-
-def _retry_of_contract(state: State, sender: str, call: Call) -> list[Emitted]:
-    """`IRouterClient.retry`, for the contract's retrier."""
-    if sender.lower() != state.atomics.retrier.lower():
-        raise refusal("NotRetrier(address)", sender)
-    (request,) = _arguments("retryRoute", call.data)
-    to = to_checksum_address(call.to)
-    if to == COORDINATOR_ADDRESS:
-        state.atomics.before_retry(request[0], state.timestamp)
-    return _retry(state, to, call)
 
 
 def _has_expired(state: State, message: Message) -> bool:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from functools import partial
 from typing import Final, cast
 
 from eth_account import Account
 
-from bridge.atomic.follower import Actions, ActionSettings
-from bridge.atomic.reader import ActionReader, Coordinator
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.dead_letters.signing import KeySealer
 from bridge.evm.chain import EvmChain
@@ -21,8 +18,8 @@ from bridge.evm.supervision import run_forever
 from bridge.evm.transport import Endpoints, Exchange
 from bridge.protocol.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy
 from bridge.protocol.guarantee import ChoiceBounds, OperatorPolicies
-from bridge.protocol.message import Kind, Message
-from bridge.protocol.ports import Call, Chain, TransientError
+from bridge.protocol.message import Kind
+from bridge.protocol.ports import Chain
 from bridge.records.spending import UNBOUNDED, SpendBounds
 from bridge.relayer.execution import Execution
 from bridge.relayer.policies import Policies
@@ -36,7 +33,6 @@ from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog
 from bridge.store.observations import Finality
 from tests.support.settings import tuned
-from tests.support.simulation.actions import COORDINATOR_ADDRESS
 from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.simulation.chain import SimulatedChain
 from tests.support.simulation.contracts import GMPS
@@ -93,14 +89,13 @@ class SimulatedRelayer:
         recovering: RecoverySettings | None = None,
         propagating: PropagationSettings | None = None,
         lock_ttl: float = 1_020.0,
-        acting: ActionSettings | None = None,
         bounds: SpendBounds = UNBOUNDED,
         retry_for: frozenset[bytes] | None = None,
         max_calls_per_tx: int = 1,
         ahead: float = 0,
         poll: float = _POLL,
     ) -> None:
-        """Puts a bridge together. Without settings for `propagating`, nobody follows state changes; for `acting`, atomic actions.
+        """Puts a bridge together. Without settings for `propagating`, nobody follows state changes.
 
         At most `max_calls_per_tx` of its deliveries share a transaction; its machine's clock is `ahead` of the world's, in seconds.
         It looks at everything each `poll` seconds, which a test of hours sets to more.
@@ -162,7 +157,6 @@ class SimulatedRelayer:
             world, chains, guarded, propagator, clock=clock, settings=propagating, lock_ttl=lock_ttl
         )
         self._poll = poll
-        self.actions = None if acting is None else _actions(self, world, chains, guarded, clock=clock, settings=acting)
 
     async def run(self) -> None:
         """Works until it is cancelled, or its power goes off."""
@@ -173,8 +167,6 @@ class SimulatedRelayer:
                 group.create_task(self.execution.run())
                 if self.propagation is not None:
                     group.create_task(self.propagation.run())
-                if self.actions is not None:
-                    group.create_task(self.actions.run())
                 group.create_task(run_forever("close dead letters", self.dead_letter_queue.step, every=5))
                 for sender in self.senders.values():
                     group.create_task(run_forever("send", sender.tick, every=self._poll))
@@ -183,41 +175,6 @@ class SimulatedRelayer:
         finally:
             for sender in self.senders.values():
                 await sender.close()
-
-
-def _actions(
-    bridge: SimulatedRelayer,
-    world: World,
-    chains: Mapping[int, Chain],
-    store: Store,
-    *,
-    clock: VirtualClock,
-    settings: ActionSettings,
-) -> Actions:
-    coordinator = Coordinator(world.deployment.chains[0].chain_id, COORDINATOR_ADDRESS)
-    return Actions(
-        ActionReader(world.deployment, chains, [coordinator]),
-        deployment=world.deployment,
-        chains=chains,
-        observations=store.observations,
-        senders=bridge.relay_senders,
-        next_look=_at_once,
-        retry=partial(bridge.recovery.retry, blind=True),
-        report_call=_nothing_to_report,
-        dead_letters=bridge.dead_letter_queue,
-        clock=clock,
-        settings=settings,
-        poll_interval=2,
-    )
-
-
-async def _at_once(_: int) -> None:
-    """A simulated request costs nothing."""
-
-
-async def _nothing_to_report(_: Message) -> Call:
-    """No report is sent here: every honest end is known on the source, and a liar's is not to be confirmed."""
-    raise TransientError("this world has no reports")
 
 
 def _reached(world: World, chain: SimulatedChain, power: Power) -> Chain:

@@ -14,7 +14,6 @@ from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.retry_requests import RetryRequest
-from tests.support.simulation.actions import Atomics
 from tests.support.simulation.chain import SimulatedChain
 from tests.support.simulation.contracts import (
     GMPS,
@@ -36,7 +35,6 @@ DAPP: Final = LocalSigner.from_key("0x" + "22" * 32)
 _FIRST_CHAIN: Final = 31337
 _ENOUGH: Final = 10**24  # wei
 _CONFIRMATIONS: Final = 2
-_DEEPEST: Final = 8  # blocks of the deepest reorg in a world with atomic actions
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +74,8 @@ class Requests:
 class World:
     """Chains and everybody on them but the bridge. The same seed gives the same world."""
 
-    def __init__(
-        self, seed: int = 0, *, chains: int = 2, block_time: float = 1.0, lies: float | None = None, acts: bool = False
-    ) -> None:
-        """Makes chains, which are asked directly; or, with a share of `lies`, over three endpoints each, one of which lies.
-
-        Where it `acts`, there are atomic actions, and no reorg is deeper than the relayer waits: no relayer could keep its promises then.
-        """
+    def __init__(self, seed: int = 0, *, chains: int = 2, block_time: float = 1.0, lies: float | None = None) -> None:
+        """Makes chains, which are asked directly; or, with a share of `lies`, over three endpoints each, one of which lies."""
         self.random = random.Random(seed)  # a seeded world
         self.clock = VirtualClock()
         ids = [_FIRST_CHAIN + number for number in range(chains)]
@@ -90,21 +83,13 @@ class World:
         for chain in self.chains.values():
             for signer in (RELAYER, DAPP):
                 chain.fund(signer.address, _ENOUGH)
-        confirmations = _CONFIRMATIONS
-        if acts:
-            confirmations = _DEEPEST
-            for chain in self.chains.values():
-                chain.settled = _DEEPEST
-                chain.state.atomics = Atomics(chain.chain_id, home=_FIRST_CHAIN, retrier=RELAYER.address)
         self.nodes = None if lies is None else {key: self._nodes_of(chain, lies) for key, chain in self.chains.items()}
         self.down: set[Gmp] = set()  # GMPs that give no attestations
         self.requests = Requests()
         self.sent: list[Sent] = []
         self._taken: dict[bytes, frozenset[Gmp]] = {}  # by message id: the GMPs of its route
         self.block_time = block_time
-        self.deployment = Deployment(
-            version=1, network="simulation", chains=tuple(_deployed(id_, confirmations) for id_ in ids)
-        )
+        self.deployment = Deployment(version=1, network="simulation", chains=tuple(_deployed(id_) for id_ in ids))
         self._miner: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -233,13 +218,13 @@ class World:
                 chain.mine()
 
 
-def _deployed(chain_id: int, confirmations: int) -> ChainDeployment:
+def _deployed(chain_id: int) -> ChainDeployment:
     return ChainDeployment(
         chain_id=chain_id,
         name=f"chain-{chain_id}",
         rpc_urls=("http://nowhere",),
         start_block=0,
-        confirmations=confirmations,
+        confirmations=_CONFIRMATIONS,
         router=ROUTER_ADDRESS,
         adapters={},
         gmps={},

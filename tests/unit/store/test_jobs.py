@@ -81,3 +81,13 @@ def test_dead_retry_is_due_only_when_reopened(store: Store) -> None:
 def test_letter_of_a_retry_names_message_and_attempt() -> None:
     assert retry_of(spent_id(message().id, 3)) == (message().id, 3)
     assert retry_of(f"0x{message().id.hex()}/hyperlane/3") is None
+
+
+def test_ended_retries_are_forgotten_with_age(store: Store) -> None:
+    store.jobs.copy_requests([retry_request(1), retry_request(2, message(2))], 2, now=50)
+    ended, open_one = store.jobs.due(RetryJob, 100, 10)
+    sending = ended.start(frozenset({Gmp.AXELAR}))
+    store.jobs.save(sending, fence=ended.fence)
+    store.jobs.save(sending.ended(RetryState.SENT, "attempt 1", 60, word("tx")), fence=sending.fence)
+    assert [store.jobs.forget_retries(before, 9) for before in (60, 61, 10**9)] == [0, 1, 0]
+    assert [job.message_id for job in store.jobs.due(RetryJob, 100, 10)] == [open_one.message_id]

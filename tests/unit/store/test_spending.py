@@ -182,3 +182,11 @@ def test_waiting_is_dated_until_it_ends(store: Store) -> None:
     assert [one.subject for one in store.spending.blocked(since=15.0)] == ["a"]
     store.spending.release("a")
     assert [one.subject for one in store.spending.blocked()] == ["b"]
+
+
+def test_totals_of_past_days_are_forgotten(store: Store) -> None:
+    sent = message()
+    today = 5.0 * DAY
+    reserved(store, request(sent), now=today)
+    assert [store.spending.forget(before) for before in (today, today + DAY)] == [0, 3]
+    assert gwei(store, sent, today) == {"chain": 0, "message": ONE, "sender": 0, "lane": 0}
