@@ -61,6 +61,7 @@ class GmpProgress:
     setbacks: int  # interrupted deliveries that cost no try; see `OutboxEntry.setbacks`
     last_error: str | None
     next_try_at: float | None  # Unix seconds
+    claimed_at: float | None  # when a relayer began the current try, in Unix seconds
     letter: str | None  # the id of its dead letter
     receipt: ReceiptRecord | None  # the index's record of its deliveries
 
@@ -548,6 +549,7 @@ def _of_gmp(gmp: int, stored: Stored, *, received: bool) -> GmpProgress:
         setbacks=newest.setbacks if newest and not received else 0,
         last_error=newest.last_error if newest and not received else None,
         next_try_at=newest.available_at if newest and waiting and not received else None,
+        claimed_at=newest.claimed_at if newest and not received else None,
         letter=newest.event_id if newest and newest.event_id in stored.dead_letters else None,
         receipt=receipt,
     )

@@ -16,7 +16,6 @@ from bridge.protocol.times import iso
 from bridge.queries.explain import Explanation, GmpProgress
 from bridge.queries.lanes import lane_name
 from bridge.records.jobs import SyncJob
-from bridge.records.outbox import OutboxEntry
 
 
 def record_value(record: MessageRecord, deployment: Deployment) -> dict[str, Any]:
@@ -119,6 +118,7 @@ def _progress_value(progress: GmpProgress) -> dict[str, Any]:
         "setbacks": progress.setbacks,
         "lastError": progress.last_error,
         "nextTryAt": iso(progress.next_try_at),
+        "claimedAt": iso(progress.claimed_at),
         "receivedAt": iso(receipt.received_time) if receipt else None,
         "duplicates": receipt.duplicates if receipt else 0,
         "deadLetter": progress.letter,
@@ -151,26 +151,4 @@ def _message_value(message: Message) -> dict[str, Any]:
         "quorum": message.quorum,
         "replaces": message.replaces if any(message.replaces) else None,
         "payload": message.payload,
-    }
-
-
-def delivery_value(entry: OutboxEntry, deployment: Deployment) -> dict[str, Any]:
-    """Returns a delivery, which is one message over one GMP in one attempt."""
-    transaction = entry.delivery.transaction_hash if entry.delivery else None
-    return {
-        "eventId": entry.event_id,
-        "messageId": f"0x{entry.dispatch.message_id.hex()}",
-        "lane": lane_name(deployment, entry.lane.source_chain, entry.lane.destination_chain),
-        "gmp": entry.dispatch.gmp.label,
-        "attempt": entry.attempt_number,
-        "kind": entry.kind.name,
-        "state": entry.state.value,
-        "failedTries": entry.failed_tries,
-        "lastError": entry.last_error,
-        "createdAt": iso(entry.created_at),
-        "availableAt": iso(entry.available_at),
-        "claimedAt": iso(entry.claimed_at),
-        "claimedBy": entry.claimed_by,
-        "deliveredAt": iso(entry.delivered_at),
-        "transaction": f"0x{transaction.hex()}" if transaction else None,
     }

@@ -15,7 +15,6 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from bridge.dead_letters.review import Opened
-from bridge.protocol.classification import class_of
 from bridge.protocol.gmps import Gmp, UnknownGmpError
 from bridge.protocol.lanes import Lane
 from bridge.protocol.retry_requests import RetryRequest
@@ -23,11 +22,10 @@ from bridge.protocol.times import iso
 from bridge.queries.dead_letters import letter_value, opened_value
 from bridge.queries.explain import Stored, read_stored, stored_explanation
 from bridge.queries.lanes import read_to_value
-from bridge.queries.messages import delivery_value, explanation_value, record_value
+from bridge.queries.messages import explanation_value, record_value
 from bridge.queries.overview import overview_value
 from bridge.records.dead_letters import LetterStatus
 from bridge.records.jobs import RetryJob
-from bridge.records.outbox import ForbiddenTransitionError, OutboxEntry, OutboxState
 from bridge.store import Store
 from bridge.web.dead_letters import read_letter
 from bridge.web.guard import is_operator
@@ -82,13 +80,6 @@ class RetryOrder(_Body):
     by: str = Field(default="api", min_length=1, max_length=100, description="The person who requested it.")
 
 
-class Reason(_Body):
-    """The reason for a change, kept for ever."""
-
-    reason: str = Field(min_length=1, max_length=500)
-    by: str = Field(default="api", min_length=1, max_length=100, description="The author of the change.")
-
-
 def add_api(app: FastAPI, sources: Sources, listing: MessageList, token: SecretStr | None) -> None:
     """Adds the API to an application.
 
@@ -105,8 +96,7 @@ def add_api(app: FastAPI, sources: Sources, listing: MessageList, token: SecretS
         if not is_operator(request, token):
             raise ApiError(401, "a valid token is required: Authorization: Bearer TOKEN")
 
-    for routes in (_messages(sources, listing), _relayed(sources)):
-        app.include_router(routes, prefix=PREFIX)
+    app.include_router(_for_everybody(sources, listing), prefix=PREFIX)
     app.include_router(_for_operators(sources), prefix=PREFIX, dependencies=[Depends(needs_token)])
 
     @app.exception_handler(ApiError)
@@ -138,8 +128,8 @@ def _hex(value: Any) -> str:
     raise TypeError(f"{value!r} has no form in JSON")
 
 
-def _messages(sources: Sources, listing: MessageList) -> APIRouter:
-    routes = APIRouter(tags=["messages"])
+def _for_everybody(sources: Sources, listing: MessageList) -> APIRouter:
+    routes = APIRouter()
     deployment = sources.deployment
 
     @routes.get("/status", summary="Chains, queues, held lanes, open breakers and messages by state")
@@ -171,25 +161,6 @@ def _messages(sources: Sources, listing: MessageList) -> APIRouter:
         retries = [_retry_value(job) for job in kept.retries]
         return _json({"asOf": iso(round(sources.clock(), 3)), **explanation_value(found), "retries": retries})
 
-    return routes
-
-
-def _relayed(sources: Sources) -> APIRouter:
-    routes = APIRouter(tags=["relayer"])
-    deployment = sources.deployment
-
-    @routes.get("/deliveries", summary="Deliveries, the newest first")
-    def deliveries(state: OutboxState | None = None, limit: _Limit = 100) -> Response:
-        store = sources.store()
-        found = store.outbox.listed(state=state, limit=limit) if store else ()
-        return _json([delivery_value(entry, deployment) for entry in found])
-
-    @routes.get("/deliveries/{event_id:path}", summary="A delivery and every attempt that failed")
-    def delivery(event_id: str) -> Response:
-        store = _store(sources)
-        entry = _there(store.outbox.entry(event_id), f"no delivery {event_id!r}", "GET /v1/deliveries")
-        return _json({**delivery_value(entry, deployment), "failures": _failures(store, event_id)})
-
     @routes.get("/dead-letters", summary="Dead letters, the newest first")
     def dead_letters(status: LetterStatus | None = None, limit: _Limit = 100) -> Response:
         log = sources.dead_letters()
@@ -200,9 +171,8 @@ def _relayed(sources: Sources) -> APIRouter:
 
 
 def _for_operators(sources: Sources) -> APIRouter:
-    """Routes that require the token: the contents of dead letters, and changes of messages and deliveries."""
-    routes = APIRouter(tags=["operators"])
-    deployment = sources.deployment
+    """Routes that require the token: the contents of dead letters, and retries."""
+    routes = APIRouter()
 
     @routes.get("/dead-letters/{event_id:path}", summary="A dead letter, its analysis and its history")
     def letter(event_id: str) -> Response:
@@ -229,28 +199,7 @@ def _for_operators(sources: Sources) -> APIRouter:
             raise ApiError(409, f"another retry of {message_id} was requested at the same time")
         return _json({"messageId": message_id, **_retry_value(job)}, 202)
 
-    @routes.post("/deliveries/{event_id:path}/replay", summary="Reopen a delivered or dead delivery")
-    def replay(event_id: str, why: Reason) -> Response:
-        return _json(delivery_value(_replayed(sources, event_id, why), deployment))
-
     return routes
-
-
-def _replayed(sources: Sources, event_id: str, why: Reason) -> OutboxEntry:
-    """Reopens a delivery without a dead letter; one with a letter needs an operator's signed decision."""
-    log, store = sources.dead_letters(), _store(sources)
-    if log is not None and log.letter(event_id) is not None:
-        raise ApiError(
-            409,
-            f"delivery {event_id} has a dead letter: an operator decides about it and signs the decision",
-            f'waybill dlq decide {event_id} requeue --rationale "…"',
-        )
-    try:
-        return store.outbox.replay(event_id, f"{why.reason} ({why.by})", sources.clock())
-    except KeyError as error:
-        raise ApiError(404, f"no delivery {event_id!r}", "GET /v1/deliveries") from error
-    except ForbiddenTransitionError as error:
-        raise ApiError(409, str(error)) from error
 
 
 def _retry_job(sources: Sources, message_id: str, wanted: frozenset[Gmp], by: str) -> RetryJob:
@@ -293,21 +242,6 @@ def _retry_value(job: RetryJob) -> dict[str, Any]:
         "requestedAt": iso(round(job.request.requested_at, 3)),
         "transaction": job.transaction_hash,
     }
-
-
-def _failures(store: Store, event_id: str) -> list[dict[str, Any]]:
-    return [
-        {
-            "number": recorded.number,
-            "at": iso(recorded.failure.at),
-            "kind": recorded.failure.kind.value,
-            "code": recorded.failure.code,
-            "disposition": class_of(recorded.failure.code).disposition.value,
-            "message": recorded.failure.message,
-            "worker": recorded.worker,
-        }
-        for recorded in store.outbox.failures(event_id)
-    ]
 
 
 def _kept(sources: Sources, message_id: str) -> Stored:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +14,7 @@ from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.records.jobs import RetryJob, RetryState
-from bridge.records.outbox import Dead, OutboxState, TryAgain
+from bridge.records.outbox import TryAgain
 from bridge.store import open_dead_letters
 from tests.unit.dead_letters.world import DeadLetterService
 from tests.unit.indexer.logs import ALPHA, BETA
@@ -77,8 +76,7 @@ def test_api_times_are_iso_and_names_camel_case(api: Api) -> None:
     listed = api.get("/messages?status=EXECUTED")
     (one,) = listed["messages"]
     assert (one["messageId"], one["sourceChain"], one["destinationChain"]) == (id_of(api.arrived), ALPHA, BETA)
-    (delivery,) = api.get("/deliveries?state=DEAD")
-    for moment in (listed["asOf"], one["sentAt"], one["executedAt"], delivery["createdAt"]):
+    for moment in (listed["asOf"], one["sentAt"], one["executedAt"]):
         assert moment.endswith("Z")
         assert "T" in moment
 
@@ -99,16 +97,6 @@ def test_api_explains_a_message(api: Api) -> None:
     assert api.client.get(f"/v1/messages/0x{'ab' * 32}").status_code == 404
 
 
-def test_api_lists_deliveries_with_every_failure(api: Api) -> None:
-    assert {one["eventId"]: one["state"] for one in api.get("/deliveries")} == {
-        api.letter: "DEAD",
-        api.pending: "PENDING",
-    }
-    assert [one["eventId"] for one in api.get("/deliveries?state=DEAD")] == [api.letter]
-    failures = api.get(f"/deliveries/{api.pending}")["failures"]
-    assert [(one["number"], one["message"]) for one in failures] == [(1, "no answer"), (2, "no proof")]
-
-
 def test_api_retry_becomes_a_job_of_the_relayer(api: Api) -> None:
     path = f"/messages/{id_of(api.failing)}/retry"
     ordered = api.post(path, {"gmps": ["axelar", "ccip"], "by": "ann"})
@@ -124,39 +112,16 @@ def test_api_retry_becomes_a_job_of_the_relayer(api: Api) -> None:
     assert api.post(path, {"gmps": ["pigeon"]}).status_code == 422
 
 
-def test_api_replay_spares_deliveries_with_a_letter(api: Api) -> None:
-    outbox, why = api.world.relayer.outbox, {"reason": "the gateway is back", "by": "ann"}
-    assert api.post(f"/deliveries/{api.pending}/replay", why).status_code == 409, "it is pending"
-    found = outbox.claim(
-        worker="one", destination_chain=BETA, gmps=frozenset(Gmp), limit=1, now=time.time() + 60, lease=15
-    )
-    failure = Failure(at=1.0, kind=FailureKind.TERMINAL, code="TerminalError", message="not ours")
-    outbox.finish([Dead(entry.current_claim, failure) for entry in found], time.time())
-    opened = api.post(f"/deliveries/{api.pending}/replay", why).json()
-    assert (opened["state"], opened["failedTries"], opened["lastError"]) == ("PENDING", 0, "the gateway is back (ann)")
-    refused = api.post(f"/deliveries/{api.letter}/replay", why)
-    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "REFUSED")
-    entry = outbox.entry(api.letter)
-    assert entry is not None
-    assert entry.state is OutboxState.DEAD
-    assert api.post(f"/deliveries/{api.letter}9/replay", why).status_code == 404
-
-
 def test_api_letters_and_changes_need_the_token(api: Api) -> None:
     letter = f"/dead-letters/{api.letter}"
     assert [one["id"] for one in api.get("/dead-letters")] == [api.letter], "that there is one is open"
     assert api.get(letter, BEARER)["document"]["failureHistory"]
-    changes: list[tuple[str, dict[str, str]]] = [
-        (f"/messages/{id_of(api.failing)}/retry", {}),
-        (f"/deliveries/{api.pending}/replay", {"reason": "x"}),
-    ]
+    retry = f"/messages/{id_of(api.failing)}/retry"
     for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Token {TOKEN}"}):
         assert api.client.get(f"/v1{letter}", headers=headers).status_code == 401
-        for path, body in changes:
-            assert api.post(path, body, headers).status_code == 401
+        assert api.post(retry, {}, headers).status_code == 401
     api.client = api.served(token=None)
-    for path, body in changes:
-        assert api.post(path, body).status_code == 403
+    assert api.post(retry, {}).status_code == 403
     assert api.world.relayer.jobs.due(RetryJob, api.world.now, 10) == []
 
 
@@ -179,8 +144,8 @@ def test_api_errors_are_json_and_name_the_value(api: Api) -> None:
 
 
 def test_api_refuses_unknown_bodies(api: Api) -> None:
-    replay = f"/deliveries/{api.pending}/replay"
-    bodies: list[Any] = [{"reason": ""}, {"reason": "x", "state": "HALTED"}, [], "x"]
+    retry = f"/messages/{id_of(api.failing)}/retry"
+    bodies: list[Any] = [{"by": ""}, {"gmps": [], "state": "HALTED"}, [], "x"]
     for body in bodies:
-        assert api.post(replay, body).status_code == 422
-    assert api.client.post(f"/v1{replay}", headers=BEARER, content=b"{").status_code == 422
+        assert api.post(retry, body).status_code == 422
+    assert api.client.post(f"/v1{retry}", headers=BEARER, content=b"{").status_code == 422

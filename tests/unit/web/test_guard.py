@@ -24,7 +24,7 @@ def test_guard_limits_requests_of_one_client(world: World) -> None:
 @pytest.mark.parametrize("length", [str(BODY_BYTES + 1), "9" * 5_000, "-1", "x"])
 def test_guard_refuses_large_bodies_by_their_length(world: World, length: str) -> None:
     client = world.explorer()
-    assert client.post("/v1/deliveries/a/replay", headers={"content-length": length}).status_code == 413
+    assert client.post("/v1/messages/a/retry", headers={"content-length": length}).status_code == 413
 
 
 def test_guard_refuses_changes_from_other_sites(world: World) -> None:
@@ -35,7 +35,7 @@ def test_guard_refuses_changes_from_other_sites(world: World) -> None:
 
 def test_guard_refuses_zero_bytes_and_adds_headers(world: World) -> None:
     client = world.explorer()
-    assert client.get("/v1/deliveries/a%00b").status_code == 400
+    assert client.get("/v1/dead-letters/a%00b").status_code == 400
     for path in ("/", "/v1/status", "/nowhere", "/static/style.css"):
         found = client.get(path).headers
         assert found["x-content-type-options"] == "nosniff"
