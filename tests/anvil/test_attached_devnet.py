@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -110,17 +110,6 @@ def test_one_anvil_gets_a_second_chain(waybill: Waybill, tmp_path: Path) -> None
     with anvil(port) as url:
         assert waybill("devnet", "up", "--rpc", url).code == 0
         assert rpc(url, "eth_getCode", contracts["alpha", "router"], "latest") != "0x"
-
-
-def test_two_anvils_need_two_chain_ids(waybill: Waybill) -> None:
-    with ExitStack() as stack:
-        first, second, third = free_ports(3)
-        one, same = (stack.enter_context(anvil(port)) for port in (first, second))
-        refused = waybill("devnet", "up", "--rpc", one, "--rpc", same)
-        assert (refused.code, "anvil --chain-id 31338" in refused.err) == (1, True)
-        other = stack.enter_context(anvil(third, "--chain-id", "31338"))
-        up = waybill.json("devnet", "up", "--rpc", one, "--rpc", other)
-        assert [chain["url"] for chain in up["chains"]] == [one, other]
 
 
 def test_what_is_not_a_devnet_is_refused(waybill: Waybill) -> None:

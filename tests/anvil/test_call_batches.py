@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 
@@ -18,13 +17,9 @@ from bridge.evm.settings import SendingSettings
 from bridge.evm.signing import LocalSigner
 from bridge.evm.supervision import run_forever
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.ports import Adapter, Call, Dispatch
-from bridge.records.outbox import OutboxState
 from bridge.service.relayer_service import SystemClock
 from bridge.store import Store
 from bridge.store.observations import Finality
-from tests.anvil.relayers import until
-from tests.anvil.test_relayer import Traffic, blocks, relaying
 from tests.anvil.traffic import RELAYER, World
 from tests.waiting import PATIENCE
 
@@ -88,49 +83,3 @@ async def test_one_transaction_delivers_several_over_each_open_gmp(
     store.close()
     assert sizes == [(8, 1), (2, 1)]  # Axelar approves first, and is executed then
     assert [await world.executed(dispatch) for dispatch in dispatches] == [True] * 8
-
-
-class Spoiling:
-    """An adapter whose first call for one message carries no signature of anybody."""
-
-    def __init__(self, adapter: Adapter, spoilt: bytes) -> None:
-        self._adapter = adapter
-        self._spoilt = spoilt
-        self._is_spoilt = False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._adapter, name)
-
-    async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
-        call = await self._adapter.next_call(dispatch, attestation)
-        if call is None or dispatch.message_id != self._spoilt or self._is_spoilt:
-            return call
-        self._is_spoilt = True
-        return replace(call, data=call.data.replace(attestation[-60:], bytes(60)))
-
-
-async def test_reverting_delivery_of_a_batch_is_sent_alone(
-    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
-) -> None:
-    traffic, beta = Traffic(devnet, chains), devnet.deployment.chain("beta")
-    sent = [await traffic.send(Gmp.HYPERLANE) for _ in range(5)]
-    async with blocks(devnet):
-        async with relaying(devnet, tmp_path, max_calls_per_tx=SHARE, paused_gmps=["hyperlane"]) as bridge:
-            await until(lambda: len(bridge.store.outbox.listed()) == 5, "all are observed")
-        async with relaying(devnet, tmp_path, max_calls_per_tx=SHARE) as bridge:
-            deliveries = bridge.relayer.deliveries[beta.chain_id]
-            spoiling = Spoiling(deliveries._adapters[Gmp.HYPERLANE], sent[2].id)
-            deliveries._adapters = {**deliveries._adapters, Gmp.HYPERLANE: cast(Adapter, spoiling)}
-            await traffic.all_executed()
-            store = bridge.store
-            await until(
-                lambda: {one.state for one in store.outbox.listed()} == {OutboxState.DELIVERED}, "all is delivered"
-            )
-            (failed,) = [one for one in store.outbox.listed() if one.failed_tries]
-            (failure,) = store.outbox.failures(failed.event_id)
-            first, second = store.transactions.slots_for(failed.event_id)
-            slots = store.transactions.slots(beta.chain_id, RELAYER.address)
-    assert (failed.dispatch.message_id, failure.failure.code) == (sent[2].id, "DeliveryRevertedError")
-    assert (len(first.parts) > 1, second.parts) == (True, ())
-    assert sum(len(slot.transaction_keys) for slot in slots) == 5 + 1
-    assert all(slot.included is not None and slot.included.succeeded for slot in slots)

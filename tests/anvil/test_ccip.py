@@ -16,7 +16,7 @@ from bridge.devnet.deployer import Deployer
 from bridge.evm.chain import EvmChain
 from bridge.gmps.ccip import devnet as ccip
 from bridge.gmps.ccip.adapter import CcipContracts
-from bridge.gmps.ccip.message import FAILURE, OFF_RAMP, SUCCESS, CcipMessage, decode_results, encode_results
+from bridge.gmps.ccip.message import FAILURE, OFF_RAMP, CcipMessage, decode_results, encode_results
 from bridge.gmps.registry import create_attesters
 from bridge.protocol.contracts import contract, topic
 from bridge.protocol.gmps import Gmp
@@ -84,16 +84,6 @@ async def fail(world: World, dispatch: Dispatch) -> None:
     data = OFF_RAMP.encode("execute", message.packed, resolvers, damaged, 0)
     assert (await transact(world.chains[BETA], DAPP, Call(to=message.off_ramp, data=data, gas=3_000_000))).succeeded
     assert await state(world, dispatch) == FAILURE
-
-
-async def test_anyone_executes_what_the_committee_signed(world: World) -> None:
-    dispatch = await sent(world)
-    adapter = world.adapter(Gmp.CCIP)
-    call = await adapter.next_call(dispatch, await adapter.attest(dispatch))
-    assert call is not None
-    assert (await transact(world.chains[BETA], DAPP, call)).succeeded
-    assert await world.executed(dispatch)
-    assert await state(world, dispatch) == SUCCESS
 
 
 @pytest.mark.parametrize(
@@ -210,14 +200,6 @@ async def test_a_stalled_execution_is_made_with_the_results_of_the_api(
     await public.world.deliver(Gmp.CCIP, dispatch, attester, sender=DAPP)
     assert await public.world.executed(dispatch)
     assert await attester.attest(dispatch) == encode_results([], [])
-
-
-async def test_failed_execution_is_repeated_with_the_apis_results(public: PublicNetwork, attester: Attester) -> None:
-    dispatch = await sent(public.world)
-    await public.publish_results(dispatch)
-    await fail(public.world, dispatch)
-    await public.world.deliver(Gmp.CCIP, dispatch, attester, sender=DAPP)
-    assert await public.world.executed(dispatch)
 
 
 async def test_the_api_is_neither_believed_nor_taken_as_complete(

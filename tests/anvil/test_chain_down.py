@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from bridge.client import Client
 from bridge.devnet import Devnet
 from bridge.evm.chain import EvmChain
 from bridge.protocol.deployment import ChainDeployment
@@ -21,18 +20,14 @@ from bridge.records.outbox import OutboxState
 from bridge.store import Store
 from tests.anvil.command import Ended, Waybill, new_home
 from tests.anvil.devnets import silent
-from tests.anvil.relayers import Process, process, until
+from tests.anvil.relayers import Process
 from tests.anvil.rpc import rpc
-from tests.anvil.test_relayer import Traffic, blocks
+from tests.anvil.test_relayer import Traffic
 from tests.waiting import PATIENCE
 
 FAILED, PENDING = 1, 4
 BETA_IS_SILENT = (
     "beta does not answer: what it has received and executed is known only as far as relayer and index have seen"
-)
-ALPHA_IS_SILENT = (
-    "alpha does not answer: whether it would take a retry or a cancellation"
-    " is known only as far as relayer and index have seen"
 )
 NOT_THERE = "does not answer, and this operation sends a transaction there"
 
@@ -101,24 +96,6 @@ def test_gmp_is_paused_where_chains_answer(devnet: Devnet, tmp_path: Path) -> No
     assert resumed.value["chains"][0]["pausedUntil"] is None
 
 
-@pytest.mark.long
-def test_recipient_without_code_is_named_before_payment(devnet: Devnet, tmp_path: Path) -> None:
-    waybill = Waybill(new_home(devnet, tmp_path))
-    words = ("send", "--payload", "hello", "--gmps", "hyperlane", "--recipient", "0x" + "11" * 20, "--json")
-    refused = waybill(*words)
-    assert refused.code == 1
-    assert "0x1111111111111111111111111111111111111111 on beta has no contract" in refused.err
-    assert "--anyway" in refused.err
-    sent = waybill(*words, "--anyway")
-    assert sent.code == 0
-    explained = waybill("message", "show", sent.value["messageId"], "--json")
-    said = "no contract is at its recipient 0x1111111111111111111111111111111111111111, so it can't be executed until"
-    assert said in explained.value["reason"], explained.err
-    sound = waybill("send", "--payload", "hello", "--gmps", "hyperlane", "--json")
-    assert "no contract" not in sound.err
-    assert "no contract" not in waybill("message", "show", sound.value["messageId"], "--json").value["reason"]
-
-
 async def test_relayer_starts_while_a_chain_is_down(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
@@ -170,29 +147,3 @@ def killed(home: Path, *command: str, **environment: str) -> Iterator[Callable[[
     finally:
         for one in started:
             one.kill()
-
-
-@pytest.mark.long
-async def test_message_is_explained_while_its_source_is_down(
-    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
-) -> None:
-    waybill = Waybill(new_home(devnet, tmp_path))
-
-    async def said(*arguments: str, code: int = 0) -> Ended:
-        ended = await asyncio.to_thread(waybill, *arguments, "--json")
-        assert ended.code == code, ended.err + ended.out
-        return ended
-
-    async with blocks(devnet):
-        with process(waybill.home, waybill.home / "relayer.log") as relayer:
-            message = await Traffic(devnet, chains).send(Gmp.HYPERLANE)
-            assert (await Client(devnet.deployment, chains).wait(message, timeout=PATIENCE)).executed, relayer.log
-            await until(lambda: relayer.says('"delivered"'), "it is noted")
-            assert relayer.terminate() == 0
-    message_id = f"0x{message.id.hex()}"
-    with without(devnet, "alpha"):
-        explained: dict[str, Any] = (await said("message", "show", message_id)).value
-        assert (explained["status"], explained["unknown"]) == ("EXECUTED", [ALPHA_IS_SILENT])
-        reported = await said("message", "report", message_id)
-        assert (reported.value["gmps"], ALPHA_IS_SILENT in reported.err) == (["hyperlane"], True)
-        assert f"alpha {NOT_THERE}" in (await said("message", "cancel", message_id, code=FAILED)).err

@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
-from aiohttp import web
 from eth_abi.abi import decode
 
 from bridge.client import Client, RouteRequest
@@ -27,7 +24,6 @@ from bridge.protocol.events import MessageRouted, decode_event, topic_of
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message, decode_envelope
 from tests.anvil.command import Waybill, new_home
-from tests.anvil.fault_proxy import FaultProxy
 from tests.anvil.relayers import process, until
 from tests.anvil.rpc import rpc
 from tests.anvil.test_relayer import Traffic, blocks
@@ -175,82 +171,6 @@ async def test_governance_hears_of_failed_votes_and_a_changed_log(
             for message in (vote, alarm):
                 assert (await client.wait(message, timeout=PATIENCE)).executed, relayer.log
             assert len(await _to_governance(devnet, chains)) == 2, "each is told once, whatever is killed"
-
-
-async def test_lane_halts_while_letters_can_not_be_written(
-    devnet: Devnet, chains: dict[int, EvmChain], waybill: Waybill
-) -> None:
-    traffic, client, home = Traffic(devnet, chains), Client(devnet.deployment, chains), waybill.home
-    dead_letters = home / "letters.db"
-    environment = {**FEW_TRIES, "WAYBILL_DLQ": json.dumps({"url": f"sqlite:///{dead_letters}"})}
-
-    async def ask(*arguments: str) -> Any:
-        return await asyncio.to_thread(waybill.json, *arguments, **environment)
-
-    def change(statement: str) -> None:
-        with closing(sqlite3.connect(dead_letters, timeout=30)) as log, log:
-            log.execute(statement)
-
-    async with blocks(devnet):
-        with broken_axelar(devnet), process(home, home / "relayer.log", **environment) as relayer:
-            await until(lambda: relayer.says("dead letters verified"), "their table is there")
-            change(
-                "CREATE TRIGGER full BEFORE INSERT ON dead_letter_log BEGIN SELECT RAISE(ABORT, 'the disk is full'); END"
-            )
-            sent = await traffic.send(Gmp.AXELAR)
-            await until(lambda: relayer.says("lane halted"), "three tries to write it are in vain")
-            assert relayer.terminate() == 0
-        assert [line["number"] for line in relayer.lines if line["event"] == "dead letter not written"] == [1, 2, 3]
-        change("DROP TRIGGER full")
-        with process(home, home / "relayer.log", **environment) as relayer:
-            with broken_axelar(devnet):
-                await relayer.is_at_work()
-                held, written = await asyncio.gather(ask("lane", "list"), ask("dlq", "list"))
-                assert [(one["lane"], one["state"]) for one in held] == [("alpha → beta", "HALTED")]
-                assert "the disk is full" in held[0]["reason"]
-                assert written == [], "a restart alone does not end the halt"
-                await ask("lane", "resume", "alpha", "beta")
-                await until(lambda: relayer.says("delivery dead"), "the letter is written")
-            await ask("dlq", "decide", f"0x{sent.id.hex()}/axelar/0", "requeue", "--rationale", "the gateway is back")
-            assert (await client.wait(sent, timeout=PATIENCE)).executed, relayer.log
-            assert relayer.terminate() == 0
-
-
-class Counting(FaultProxy):
-    """Counts the calls of one contract that a node is asked to make."""
-
-    def __init__(self, upstream: str, contract: str) -> None:
-        super().__init__(upstream, seed=0, share=0)
-        self._contract = contract.lower()
-        self.calls: Counter[str] = Counter()  # by method
-
-    async def handle(self, request: web.Request) -> web.StreamResponse:
-        asked = json.loads(await request.read())
-        for one in asked if isinstance(asked, list) else [asked]:
-            if self._contract in json.dumps(one).lower() and one["method"] != "eth_getLogs":
-                self.calls[one["method"]] += 1
-        return await super().handle(request)
-
-
-async def test_failure_in_a_letter_is_one_delivery_attempt(
-    devnet: Devnet, chains: dict[int, EvmChain], waybill: Waybill
-) -> None:
-    traffic, home, beta = Traffic(devnet, chains), waybill.home, devnet.deployment.chain("beta")
-    url, adapter = beta.rpc_urls[0], beta.adapters["wormhole"]
-    tries = {"WAYBILL_POLICIES": '{"plain": {"max_retries": 3, "base": 0.1, "cap": 0.2}}'}
-    node = Counting(url, adapter)
-    async with node.serving() as proxied, blocks(devnet):
-        chains_behind = json.dumps({"beta": {"rpc_urls": [proxied]}})
-        with process(home, home / "relayer.log", **tries, WAYBILL_CHAINS=chains_behind) as relayer:
-            await relayer.is_at_work()
-            rpc(url, "anvil_setCode", adapter, REVERTS)
-            node.calls.clear()
-            sent = await traffic.send(Gmp.WORMHOLE)
-            await until(lambda: relayer.says("delivery dead"), "its tries are spent")
-            assert relayer.terminate() == 0
-    (letter,) = await asyncio.to_thread(waybill.json, "dlq", "show", f"0x{sent.id.hex()}")
-    assert len(letter["document"]["failureHistory"]) == 4
-    assert node.calls == {"eth_call": 4}, "tried once for each failure, and no transaction was sent in vain"
 
 
 async def _to_governance(devnet: Devnet, chains: dict[int, EvmChain]) -> list[Message]:

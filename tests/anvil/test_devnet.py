@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import socket
@@ -18,10 +17,7 @@ import pytest
 
 from bridge import devnet
 from bridge.devnet import ChainState, DevnetError, PortTakenError
-from bridge.devnet.anvil import start, stop
-from bridge.gmps.hyperlane.adapter import HyperlaneContracts
-from tests.anvil.devnets import silent
-from tests.anvil.rpc import free_ports, rpc
+from tests.anvil.rpc import free_ports
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.long
@@ -84,25 +80,6 @@ def test_chains_outlive_their_starter_and_its_signals(home: Path) -> None:
     assert [chain.state for chain in devnet.status(home=home)] == [ChainState.RUNNING] * 2
 
 
-def test_chain_leaves_no_states_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    users_home = tmp_path / "user"
-    users_home.mkdir()
-    monkeypatch.setenv("HOME", str(users_home))
-    (port,) = free_ports(1)
-    chain = start(name="alpha", chain_id=31337, port=port, log=tmp_path / "devnet" / "alpha.log")
-    try:
-        rpc(chain.url, "anvil_mine", hex(2_000))  # more than anvil keeps in memory
-        assert any(chain.states.rglob("*.json"))
-    finally:
-        stop([chain])
-    assert list(users_home.rglob("*")) == []
-    assert [path.name for path in (tmp_path / "devnet").iterdir()] == ["alpha.log"]
-
-
-def height(url: str) -> int:
-    return int(rpc(url, "eth_blockNumber"), 16)
-
-
 @pytest.mark.parametrize("taken", [0, 1], ids=["first", "second"])
 def test_taken_port_is_named_and_nothing_is_left_running(home: Path, taken: int) -> None:
     ports = free_ports(2)
@@ -132,43 +109,6 @@ def test_a_crashed_chain_is_noticed_and_up_says_what_to_do(home: Path) -> None:
     assert up(home, first_port).started
 
 
-def test_a_stopped_chain_is_silent_and_down_ends_it_all_the_same(home: Path) -> None:
-    (first_port, _) = free_ports(2)
-    started = up(home, first_port)
-    with silent(started.chains[0].pid):
-        assert devnet.status(home=home)[0].state is ChainState.SILENT
-        devnet.down(home=home)
-    assert anvils_below(home) == []
-
-
-def test_reused_process_id_is_not_taken_for_a_chain(home: Path) -> None:
-    record = home / "build" / "devnet" / "devnet.json"
-    record.parent.mkdir(parents=True)
-    with subprocess.Popen(["sleep", "60"]) as bystander:
-        chain = {"name": "alpha", "chain_id": 31337, "port": 1, "pid": bystander.pid, "started_at": 1.0, "log": "x"}
-        record.write_text(json.dumps({"blockTime": 1, "chains": [chain]}))
-        assert devnet.status(home=home)[0].state is ChainState.CRASHED
-        devnet.down(home=home)
-        assert bystander.poll() is None, "it was spared"
-        bystander.kill()
-
-
-@pytest.mark.parametrize(("options", "text"), [({"chains": 3}, "not 3"), ({"block_time": 7}, "7 s")])
-def test_a_devnet_of_another_shape_is_not_put_over_a_running_one(
-    home: Path, options: dict[str, int], text: str
-) -> None:
-    (first_port, _) = free_ports(2)
-    up(home, first_port)
-    with pytest.raises(DevnetError, match=text):
-        up(home, first_port, **options)
-
-
-@pytest.mark.parametrize("chains", [0, 1, 9])
-def test_a_number_of_chains_that_makes_no_network_is_refused(home: Path, chains: int) -> None:
-    with pytest.raises(DevnetError, match="2 to 8 chains"):
-        up(home, 30_000, chains=chains)
-
-
 def test_a_deployment_that_fails_leaves_no_process(home: Path) -> None:
     (first_port, _) = free_ports(2)
     (home / "deployments").write_text("a file where a folder should be")
@@ -176,20 +116,3 @@ def test_a_deployment_that_fails_leaves_no_process(home: Path) -> None:
         up(home, first_port)
     assert anvils_below(home) == []
     assert devnet.status(home=home) == ()
-
-
-def test_a_damaged_record_is_said_to_be_damaged(home: Path) -> None:
-    record = home / "build" / "devnet" / "devnet.json"
-    record.parent.mkdir(parents=True)
-    record.write_text('{"chains": [')
-    with pytest.raises(DevnetError, match="can't be read"):
-        devnet.status(home=home)
-    record.unlink()
-
-
-def test_four_chains_are_all_connected_with_each_other(home: Path) -> None:
-    first_port = free_ports(4)[0]
-    started = up(home, first_port, chains=4)
-    assert [chain.name for chain in started.deployment.chains] == ["alpha", "beta", "gamma", "delta"]
-    mailboxes = {HyperlaneContracts.of(chain).mailbox for chain in started.deployment.chains}
-    assert len(mailboxes) == 4, "an address that is valid on two chains would hide mistakes"

@@ -278,24 +278,6 @@ def test_wrong_chain_number_of_a_gmp_is_refused(waybill: Command, played: Played
         assert line.endswith(f"identifies the chain as {number}, the plan as {number + 1}")
 
 
-def test_deployment_requires_agreement_of_endpoints(
-    waybill: Command, played: Played, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    waybill("network", "create", "testnet", "--chains", ",".join(NAMES))
-    move_to(played, tmp_path / "networks" / "testnet.json")
-    unused = [f"http://127.0.0.1:{port}" for port in free_ports(2)]
-    for number, url in enumerate(unused, 2):
-        monkeypatch.setenv(f"SEPOLIA_RPC_{number}", url)
-    refused = waybill("deploy", "--network", "testnet", "--dry-run", "--json")
-    assert refused.code == 1
-    said = refused.error["message"]
-    assert said.startswith(
-        f"sepolia ({address_table().chain('sepolia').chain_id}): 2 endpoints must agree on eth_getCode"
-    )
-    assert all(url in said for url in unused)
-    assert "rpcUrls of chain 'sepolia' in the network file" in said
-
-
 def test_doctor_names_whatever_is_not_as_the_plan_says(waybill: Command, played: Played, tmp_path: Path) -> None:
     file = tmp_path / "networks" / "testnet.json"
     waybill("network", "create", "testnet", "--chains", ",".join(NAMES))

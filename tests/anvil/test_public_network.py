@@ -23,13 +23,11 @@ from bridge.gmps.hyperlane.attester import public_url
 from bridge.gmps.hyperlane.devnet import THRESHOLD, VALIDATORS
 from bridge.gmps.registry import create_attesters
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.ports import AttestationPendingError, Attester, Call, CallRevertedError, Dispatch, TransientError
-from bridge.relayer.delivery import failure_of
+from bridge.protocol.ports import AttestationPendingError, Attester, Call, Dispatch, TransientError
 from tests.anvil.public_network import PublicNetwork
 from tests.anvil.relayers import process
 from tests.anvil.test_relayer import blocks
 from tests.anvil.traffic import World, tampered
-from tests.unit.cli.command import Command
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.long
@@ -115,20 +113,6 @@ async def test_foreign_checkpoints_do_not_count(public: PublicNetwork) -> None:
     assert await public.world.executed(dispatch)
 
 
-async def test_wrong_announcer_is_named_with_the_fix(
-    public: PublicNetwork,
-) -> None:
-    dispatch = await dispatched(public.world, Gmp.HYPERLANE)
-    wrong = public.world.deployment.chain("alpha").router
-    settings = AttestationSettings(gmps={Gmp.HYPERLANE: public.announce | {"alpha": wrong}})
-    made = create_attesters(public.world.deployment, public.world.chains, settings, {Gmp.HYPERLANE}, public.asking)
-    with pytest.raises(CallRevertedError) as refused:
-        await made[Gmp.HYPERLANE].attest(dispatch)
-    shown = failure_of(refused.value, now=0).message
-    asked = f"getAnnouncedStorageLocations of {wrong} on chain {dispatch.source_chain}: reverted without a reason; so answers a"
-    assert shown == f"{asked} contract without that function: compare its address in the network file and the settings"
-
-
 async def test_the_proof_fits_an_ism_that_routes_and_aggregates(public: PublicNetwork) -> None:
     """As Hyperlane's default ISMs do. The second of three modules is one that no proof can be put together for."""
     world = public.world
@@ -191,21 +175,6 @@ def test_network_without_validators_is_refused(devnet: Devnet) -> None:
     with pytest.raises(AttestationError, match=r"is known for alpha, beta.*\[attestations\.hyperlane\]"):
         create_attesters(devnet.deployment, {}, AttestationSettings(), set(Gmp), NO_WEB)
     assert Gmp.HYPERLANE not in create_attesters(devnet.deployment, {}, AttestationSettings(), {Gmp.WORMHOLE}, NO_WEB)
-
-
-def test_doctor_says_beforehand_that_no_relayer_would_start(
-    devnet: Devnet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
-    monkeypatch.setenv("WAYBILL_RELAYER_KEY", RELAYER_KEY)
-    (tmp_path / "deployments").mkdir()
-    public = devnet.deployment.model_copy(update={"network": "testnet"})
-    (tmp_path / "deployments" / "testnet.json").write_text(public.to_json())
-    ended = Command(monkeypatch, capsys)("doctor", "--network", "testnet", "--json")
-    assert ended.code == 1
-    found = {row["check"]: row for row in json.loads(ended.out)}["relayer run"]
-    assert found["result"] == "failed"
-    assert "is known for alpha, beta" in found["found"]
 
 
 @pytest.mark.parametrize(

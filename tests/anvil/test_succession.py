@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from signal import SIGINT
 from typing import Any
 
 import pytest
@@ -21,10 +20,8 @@ from bridge.protocol.contracts import ROUTER, contract
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.ports import read_view
-from tests.anvil.command import environment_of, new_home
+from tests.anvil.command import new_home
 from tests.anvil.relayers import until
-from tests.anvil.rpc import rpc
-from tests.anvil.running import start
 from tests.anvil.safes import safe_on
 from tests.anvil.test_deploying import plan
 from tests.anvil.test_relayer import Traffic, blocks, relaying
@@ -39,7 +36,6 @@ OWNER = account(DEPLOYER_KEY)
 HEIR_KEY = ANVIL_KEYS[8]
 HEIR = account(HEIR_KEY)
 ROLES = ("guardian", "revoker", "tripwire")
-PATIENT = {"policies": {"plain": {"base": 0.3, "cap": 2, "max_retries": 200}}}
 
 
 Waybill = Callable[..., Awaitable[Ended]]
@@ -127,33 +123,6 @@ async def test_roles_are_shown_and_named_by_the_owner_alone(
     assert row["error"].startswith(f"account {poor.address} has 0 wei on chain {devnet.deployment.chains[0].chain_id}")
     shown = (await done(waybill, "role", "show", "--senders", DAPP.address))["chains"]
     assert [one["retriers"][DAPP.address] for one in shown] == [HEIR.address, RELAYER.address]
-
-
-async def test_interrupted_command_names_what_was_included(devnet: Devnet, tmp_path: Path) -> None:
-    alpha, beta = devnet.deployment.chains
-    rpc(beta.rpc_urls[0], "evm_setAutomine", False)
-    rpc(beta.rpc_urls[0], "evm_setIntervalMining", 0)
-    home, errors = new_home(devnet, tmp_path), tmp_path / "errors"
-    try:
-        with errors.open("wb") as stderr:
-            words = ("role", "set", "guardian", HEIR.address)
-            running = start(*words, output=stderr, errors=stderr, environment=environment_of(home))
-        asked = {"to": alpha.router, "data": f"0x{ROUTER.encode('guardian').hex()}"}
-        await until(
-            lambda: rpc(alpha.rpc_urls[0], "eth_call", asked, "latest")[-40:] == HEIR.address[2:].lower(), "alpha"
-        )
-        await until(lambda: rpc(beta.rpc_urls[0], "txpool_status")["pending"] != "0x0", "beta has it in its pool")
-        await asyncio.sleep(1)  # for the receipt of alpha's
-        running.send_signal(SIGINT)
-        assert running.wait(20) == 130
-    finally:
-        rpc(beta.rpc_urls[0], "evm_setAutomine", True)
-        rpc(beta.rpc_urls[0], "evm_setIntervalMining", 1)
-    first, on_alpha, on_beta, last = errors.read_text().splitlines()
-    assert first == "interrupted"
-    assert on_alpha.startswith("alpha: guardian in 0x")
-    assert on_beta == "beta: nothing included yet"
-    assert last.startswith("run the same command again: ")
 
 
 async def test_new_owner_takes_over_in_two_steps(

@@ -1,7 +1,4 @@
-"""Spark's checkpoint, the last of the sink's steps, deleted, rewound and advanced: nothing is lost or doubled.
-
-The steps before it are in `tests/unit/indexer/test_stream_steps.py`.
-"""
+"""Spark's checkpoint, deleted, rewound and advanced: nothing is lost or doubled."""
 
 from __future__ import annotations
 

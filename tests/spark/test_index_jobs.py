@@ -9,11 +9,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from bridge.evm.rpc_answers import RpcError, WrongChainError
-from bridge.protocol.message import Kind
 from bridge.protocol.status import Status
 from indexer.jobs.history import History
-from indexer.jobs.index import check_chains
 from indexer.jobs.repair import find_violation, repair
 from indexer.model import schemas
 from indexer.model.errors import FinalityViolatedError
@@ -24,7 +21,6 @@ from indexer.pipeline.refresh import StoreFacts, refresh
 from indexer.sources.chain import ChainReader, chain_config
 from indexer.store import tables
 from indexer.store.store import Store
-from tests.spark.chain import network
 from tests.spark.story import World, log_of
 from tests.unit.indexer.world import retried
 
@@ -90,20 +86,6 @@ def test_stalled_message_gets_one_request_across_restarts(spark: SparkSession, w
             chain.let_pass(100)
         world.until(lambda: len(requested()) == 2, "a second request after the retry's own deadline")
     assert requested() == [(overdue.id, 1), (overdue.id, 2)]
-
-
-def test_first_messages_of_a_lane_have_their_kinds_time(spark: SparkSession, world: World) -> None:
-    policy = StallPolicy(stall_after=60, max_lag=100_000, by_kind={Kind.STATE_SYNC: 10_000})
-    patient, usual = world.new_message(quorum=2, kind=Kind.STATE_SYNC), world.new_message(quorum=2)
-    world.send(patient, usual, gmps=0b11)
-    now = max(world.alpha.time(), world.beta.time())
-    for chain in (world.alpha, world.beta):
-        chain.rpc("evm_setNextBlockTimestamp", now + 61)
-        chain.mine()
-    world.index_once(spark, stall=policy)
-    requests = world.contents(tables.retry_requests)[tables.retry_requests.name]
-    place = [column.name for column in tables.retry_requests.c].index("message_id")
-    assert [row[place] for row in requests] == [usual.id]
 
 
 def test_request_comes_by_timer_without_a_new_event(spark: SparkSession, world: World) -> None:
@@ -195,25 +177,3 @@ def test_reverted_finality_halts_until_a_repair(spark: SparkSession, world: Worl
     assert world.equals_chains()
     with world.reader() as reader:
         assert reader.divergences() == []
-
-
-def test_other_chain_with_the_same_id_is_refused(spark: SparkSession, world: World) -> None:
-    world.tell_a_story()
-    world.beta.mine(100)
-    world.index_once(spark, backfill_blocks=10)
-    world.beta.rpc("anvil_reset")
-    world.beta.mine(130)
-    with pytest.raises(FinalityViolatedError, match="delete the index's folder"):
-        world.index_once(spark, backfill_blocks=10)
-
-
-def test_wrong_chain_id_is_refused_before_spark_starts(world: World) -> None:
-    swapped = network(world.alpha.deployment("alpha"), world.beta.deployment("beta", url=world.alpha.url))
-    with pytest.raises(WrongChainError, match=r"serves chain 31337, but the deployment says chain 31338"):
-        check_chains(swapped, world.settings())
-
-
-def test_an_unreachable_chain_is_an_error_that_names_its_url(world: World) -> None:
-    gone = network(world.alpha.deployment("alpha"), world.beta.deployment("beta", url="http://127.0.0.1:9"))
-    with pytest.raises(RpcError, match=r"http://127\.0\.0\.1:9"):
-        check_chains(gone, world.settings())

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from bridge.evm.sender import Sender, SenderPool
-from bridge.evm.settings import SendingSettings
 from bridge.evm.signing import LocalSigner
 from bridge.protocol.ports import TransientError
 from bridge.records.figures import SlotSum
 from bridge.records.outbox import OutboxState
 from bridge.records.spending import SpendBounds
 from bridge.records.transactions import SlotState
-from tests.support.settings import tuned
 from tests.support.simulation import RELAYER, SimulatedRelayer, World
 from tests.support.simulation.world import Sent
 from tests.support.stores import memory_store
@@ -24,40 +20,10 @@ from tests.virtual_time import in_virtual_time, running, until
 ALPHA, BETA = 31337, 31338
 DAY = 86_400
 DELIVERY = 10**9  # wei that one costs at most: amounts are kept in whole gwei
-PATIENT = tuned(SendingSettings(poll_interval=0.5, fee_bump_after=15), FOREIGN=5, INCLUSION_TIMEOUT=30)
 
 
 def is_executed(world: World, sent: Sent) -> bool:
     return sent.created != [] and world.executions(sent.message) == 1
-
-
-def take_everything(world: World) -> int:
-    chain = world.chains[BETA]
-    left = chain.state.balances[RELAYER.address]
-    chain.fund(RELAYER.address, -left)
-    return left
-
-
-@pytest.mark.long
-@in_virtual_time
-async def test_without_funds_deliveries_wait_for_hours_and_lose_no_try() -> None:
-    world, store = World(block_time=10), memory_store()
-    world.start()
-    wei = take_everything(world)
-    async with running(SimulatedRelayer(world, store, sending=PATIENT)):
-        sent = [world.send(ALPHA, BETA) for _ in range(5)]
-        await asyncio.sleep(7_200)
-        entries = store.outbox.listed()
-        assert len(entries) == 5
-        assert {entry.failed_tries for entry in entries} == {0}
-        assert all(entry.state in (OutboxState.PENDING, OutboxState.CLAIMED) for entry in entries)
-        late = world.send(ALPHA, BETA)
-        await asyncio.sleep(60)
-        (parked,) = store.outbox.entries(late.message.id)
-        assert parked.state is OutboxState.PENDING  # nothing more is claimed
-        world.chains[BETA].fund(RELAYER.address, wei)
-        await until(lambda: all(world.executions(one.message) == 1 for one in (*sent, late)))
-    await world.stop()
 
 
 @in_virtual_time

@@ -12,12 +12,10 @@ from structlog.testing import capture_logs
 from bridge.evm.settings import SendingSettings
 from bridge.evm.signing import LocalSigner
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.lanes import Lane
 from bridge.protocol.message import Kind, Message
-from bridge.queries.explain import Stage, Stored, explain, read_stored
+from bridge.queries.explain import explain, read_stored
 from bridge.records.jobs import ExecutionJob, ExecutionState, RetryJob, RetryState, SyncJob
-from bridge.records.outbox import OutboxState
-from bridge.records.spending import GWEI, Bound, SpendBounds, ether
+from bridge.records.spending import GWEI, Bound, SpendBounds
 from bridge.relayer.propagation import PropagationSettings
 from bridge.relayer.settings import Ordering, RelaySettings
 from bridge.store import Store
@@ -35,8 +33,6 @@ from tests.support.stores import memory_store
 from tests.virtual_time import in_virtual_time, running, until
 
 ALPHA, BETA = 31337, 31338
-LANE = Lane(ALPHA, BETA)
-DAY = 86_400
 STRANGER = LocalSigner.from_key("0x" + "55" * 32).address
 PRICE = 5 * GWEI  # wei per gas that the chains want
 DELIVERY = 200_000 * (2 * PRICE + 1)  # wei that one may cost
@@ -72,60 +68,6 @@ def reason(store: Store, message: Message, now: float) -> str:
     return explain(
         message, read_stored(message.id, None, store, None), receipts=frozenset(), executed=False, now=now
     ).reason
-
-
-@in_virtual_time
-@pytest.mark.long
-async def test_sender_at_its_bound_waits_alone_until_midnight() -> None:
-    world, store = dear_world(), memory_store()
-    bounds = SpendBounds(sender=2 * DELIVERY)
-    async with running(SimulatedRelayer(world, store, bounds=bounds)):
-        busy = [world.send(ALPHA, BETA, sender=STRANGER) for _ in range(40)]
-        honest = world.send(ALPHA, BETA)
-        await until(lambda: executed(world, honest))
-        await asyncio.sleep(600)
-        waiting = [one for one in busy if not executed(world, one)]
-        assert 0 < len(waiting) < 40
-        entries = [store.outbox.entries(one.message.id)[0] for one in waiting]
-        assert {(entry.state, entry.failed_tries) for entry in entries} == {(OutboxState.PENDING, 0)}
-        said = reason(store, waiting[0].message, world.clock.now())
-        assert f"spending.sender_per_day is {ether(2 * DELIVERY)}" in said
-        assert "does not pay for it now" in said
-        assert "midnight UTC" in said
-        before = len(waiting)
-        await asyncio.sleep(DAY - world.clock.now() % DAY + 60)  # the next day has room for some more
-        assert 0 < sum(not executed(world, one) for one in waiting) < before
-    await world.stop()
-
-
-@in_virtual_time
-@pytest.mark.long
-async def test_a_bound_that_is_raised_lets_what_waited_go_on() -> None:
-    world, store = dear_world(), memory_store()
-    async with running(SimulatedRelayer(world, store, bounds=SpendBounds(message=DELIVERY // 2))):
-        sent = world.send(ALPHA, BETA)
-        await asyncio.sleep(600)
-        assert not executed(world, sent)
-        (entry,) = store.outbox.entries(sent.message.id)
-        assert (entry.state, entry.failed_tries, store.outbox.failures(entry.event_id)) == (OutboxState.PENDING, 0, [])
-        (waits,) = store.spending.blocked(sent.message.id)
-        assert waits.bound is Bound.MESSAGE
-        assert store.transactions.slots(BETA, RELAYER.address) == []
-        stage = (
-            explain(
-                sent.message,
-                Stored(entries=[entry], blocked=[waits]),
-                receipts=frozenset(),
-                executed=False,
-                now=world.clock.now(),
-            )
-            .gmps[0]
-            .stage
-        )
-        assert stage is Stage.BLOCKED
-    async with running(SimulatedRelayer(world, store, name="next", bounds=SpendBounds(message=DELIVERY))):
-        await until(lambda: executed(world, sent), seconds=400)
-    await world.stop()
 
 
 @in_virtual_time
@@ -314,10 +256,3 @@ async def storm(seed: int, *, messages: int = 40) -> None:
 @pytest.mark.long
 async def test_loss_stays_within_bounds_in_a_storm() -> None:
     await storm(seeds.dice("spending").randrange(1_000_000), messages=20)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(40))
-@in_virtual_time
-async def test_loss_stays_within_bounds_in_every_storm(seed: int) -> None:
-    await storm(seed)
