@@ -12,7 +12,6 @@ from bridge.protocol.message import Kind, Message
 from bridge.protocol.text import MOST_QUOTED, shortened
 from bridge.records.dead_letters import ACTION_ROUTE, DeadLetter
 from bridge.records.outbox import OutboxEntry, OutboxState
-from bridge.records.retries import RETRY_ROUTE
 
 _SYSTEMIC: Final = 3  # letters of the same lane, GMP or error within an hour
 _HOUR: Final = 3600  # seconds
@@ -105,19 +104,8 @@ def _is_paused(error: str) -> bool:
     return _PAUSED.search(_QUOTED.sub("", error)) is not None
 
 
-def _tries(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Returns the failed tries.
-
-    The last record of an abandoned retry is left out, since it is of its budget and not of the cause.
-    """
-    history: Sequence[Mapping[str, Any]] = document["failureHistory"]
-    return history[:-1] if document["gmp"] == RETRY_ROUTE else history
-
-
 def _permanent(document: Mapping[str, Any]) -> tuple[bool, str]:
-    history = _tries(document)
-    if not history:
-        return False, "not known: its retries are paid for and silent, and no delivery of it has failed here"
+    history = document["failureHistory"]
     last = history[-1]
     why = shortened(last["errorMessage"], MOST_QUOTED)
     texts = {failure["errorMessage"] for failure in history if failure["kind"] not in _SAY_NOTHING}

@@ -7,18 +7,13 @@ from typing import Any, Final
 
 from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.classification import class_of
-from bridge.protocol.delivery_policy import GiveUpReason
 from bridge.protocol.failures import Failure, RecordedFailure
 from bridge.protocol.message import EnvelopeError, Message, decode_envelope
-from bridge.protocol.retry_requests import RetryRequest
 from bridge.protocol.times import iso_milliseconds
 from bridge.records.dead_letters import ACTION_ROUTE, Draft, LogRecord, RecordKind, action_letter_id
-from bridge.records.jobs import RetryJob
 from bridge.records.outbox import OutboxEntry, snapshot_of
-from bridge.records.retries import RETRY_ROUTE, spent_id
 
 PIPELINE: Final = "observe>attest>deliver"
-RETRY_PIPELINE: Final = "request>plan>retry"
 
 
 def entered_record(
@@ -57,57 +52,6 @@ def entered_record(
         "failureHistory": [_failure(one) for one in failures],
         "routingSlip": routing_slip(entry, siblings),
         "headers": headers(entry, last, reason),
-    }
-    return _entering(document, now, retention)
-
-
-def budget_exhausted_record(
-    job: RetryJob,
-    message: Message,
-    *,
-    deliveries: Sequence[OutboxEntry],
-    history: Sequence[RecordedFailure],
-    last: Failure,
-    now: float,
-    retention: float,
-) -> Draft:
-    """Builds the record of a message whose budget has no room for another retry.
-
-    Args:
-        job: The retry that is not made.
-        message: The message.
-        deliveries: All its deliveries.
-        history: Their failures, oldest first.
-        last: The budget's refusal.
-        now: Unix seconds.
-        retention: Minimum time in seconds for which the document is kept.
-    """
-    request, reason = job.request, GiveUpReason.MAX_RETRIES_EXCEEDED.value
-    failures = [RecordedFailure(number, one.worker, one.failure) for number, one in enumerate(history, 1)]
-    failures.append(RecordedFailure(len(failures) + 1, "", last))
-    event_id = spent_id(request.message_id, request.attempt)
-    document = {
-        "eventId": event_id,
-        "messageId": f"0x{request.message_id.hex()}",
-        "messageType": message.kind.name,
-        "sourceChainId": message.source_chain,
-        "destinationChainId": message.destination_chain,
-        "gmp": RETRY_ROUTE,
-        "attempt": request.attempt,
-        "reason": reason,
-        "originalMessage": f"0x{message.encode().hex()}",
-        "failureHistory": [_failure(one) for one in failures],
-        "routingSlip": _slip_of_retry(request, deliveries),
-        "headers": {
-            **_failure_headers(last, reason),
-            "waybill-source-topic": f"{message.source_chain}/{_router(message.encode())}",
-            "waybill-source-partition": f"{message.source_chain}>{message.destination_chain}/{RETRY_ROUTE}",
-            "waybill-source-offset": f"{request.cause_block}@0x{request.cause_hash.hex()}",
-            "waybill-pipeline": RETRY_PIPELINE,
-            "waybill-destination": str(message.destination_chain),
-            "waybill-filter": "retry requests of the index",
-            "waybill-transform": RETRY_ROUTE,
-        },
     }
     return _entering(document, now, retention)
 
@@ -237,16 +181,6 @@ def routing_slip(entry: OutboxEntry, siblings: Sequence[OutboxEntry]) -> dict[st
             }
             for one in siblings
         ],
-    }
-
-
-def _slip_of_retry(request: RetryRequest, deliveries: Sequence[OutboxEntry]) -> dict[str, Any]:
-    """Returns the basis of the retry, with the state of each of the message's deliveries when it was refused."""
-    return {
-        "causeChain": request.cause_chain,
-        "causeBlock": request.cause_block,
-        "causeBlockHash": f"0x{request.cause_hash.hex()}",
-        "deliveries": [line.value() for line in snapshot_of(deliveries)],
     }
 
 

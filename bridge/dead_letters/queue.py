@@ -14,7 +14,6 @@ import structlog
 
 from bridge.dead_letters.dead_letter import (
     action_record,
-    budget_exhausted_record,
     entered_record,
     recovered_record,
     returned_record,
@@ -22,7 +21,7 @@ from bridge.dead_letters.dead_letter import (
 from bridge.dead_letters.settings import DeadLetterSettings
 from bridge.protocol.failures import Failure
 from bridge.protocol.lanes import Lane, LaneChange, LaneState
-from bridge.protocol.message import Message, decode_envelope
+from bridge.protocol.message import Message
 from bridge.protocol.ports import Clock, TransientError
 from bridge.records.dead_letters import (
     OPEN,
@@ -34,9 +33,7 @@ from bridge.records.dead_letters import (
     action_letter_id,
     action_of_letter,
 )
-from bridge.records.jobs import RetryJob
 from bridge.records.outbox import Claim, Dead, OutboxEntry, OutboxState, Outcome, TryAgain
-from bridge.records.retries import retry_of
 from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog
 
@@ -79,32 +76,6 @@ class DeadLetterQueue:
             return Dead(claim, replace(failure, letter=True))
         self._halt(entry.lane, entry.event_id, claim.worker, problem, failure)
         return TryAgain(claim, failure, self._clock.now() + self._settings.PAUSE)
-
-    async def mark_message_dead(self, job: RetryJob, message: Message, failure: Failure) -> str | None:
-        """Writes the letter of a message whose retry budget is spent.
-
-        Returns why that failed, in which case the lane halts.
-
-        Args:
-            job: The retry that its budget has no room for.
-            message: The message.
-            failure: The budget's refusal.
-        """
-        deliveries = self._store.outbox.entries(message.id)
-        failures = [one for entry in deliveries for one in self._store.outbox.failures(entry.event_id)]
-        draft = budget_exhausted_record(
-            job,
-            message,
-            deliveries=deliveries,
-            history=sorted(failures, key=lambda one: one.failure.at),
-            last=failure,
-            now=self._clock.now(),
-            retention=self._settings.retention,
-        )
-        problem = await self._write(draft)
-        if problem is not None:
-            self._halt(Lane(message.source_chain, message.destination_chain), draft.event_id, "", problem, failure)
-        return problem
 
     async def mark_action_diverged(
         self,
@@ -157,11 +128,6 @@ class DeadLetterQueue:
         if letter is not None and letter.status in OPEN:
             last = self._letters.history(event_id)[-1]
             self._letters.append(recovered_record(event_id, dict(evidence), last, self._clock.now()), self._sealer)
-
-    async def is_let_through(self, event_id: str) -> bool:
-        """Whether an operator decided that the letter's subject is to be retried."""
-        letter = await self._letters.in_thread(partial(self._letters.letter, event_id))
-        return letter is not None and letter.status is LetterStatus.RETRY_QUEUED
 
     async def _write(self, draft: Draft) -> str | None:
         """Writes a letter within the configured tries; returns why the last one failed, or None."""
@@ -252,28 +218,14 @@ class DeadLetterQueue:
         """Returns evidence of how the letter's message arrived, once that is final.
 
         By this delivery or another of the same GMP.
-
-        If its retry budget was spent: by as many GMPs as its quorum, at least one of them afterwards.
         """
         if action_of_letter(letter.event_id) is not None:
             return None  # `close_action` closes it
-        if retry_of(letter.event_id) is not None:
-            return self._quorum_since(letter)
         for entry in self._store.outbox.entries(letter.message_id):
             same_gmp = entry.dispatch.gmp.label == letter.gmp
             if same_gmp and entry.state is OutboxState.DELIVERED and entry.confirmed_at is not None:
                 return _evidence(entry)
         return None
-
-    def _quorum_since(self, letter: DeadLetter) -> dict[str, Any] | None:
-        final = [one for one in self._store.outbox.entries(letter.message_id) if one.confirmed_at is not None]
-        late = [one for one in final if (one.delivered_at or 0) > letter.entered_at]
-        if (
-            not late
-            or len({one.dispatch.gmp for one in final}) < decode_envelope(late[0].dispatch.envelope).message.quorum
-        ):
-            return None
-        return _evidence(max(late, key=lambda one: one.delivered_at or 0))
 
 
 def _evidence(entry: OutboxEntry) -> dict[str, Any]:

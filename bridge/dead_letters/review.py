@@ -38,7 +38,6 @@ from bridge.protocol.message import EnvelopeError, Kind, Message, decode_envelop
 from bridge.protocol.ports import Chain, Clock, TransientError
 from bridge.records.dead_letters import DeadLetter, Decision, LogRecord, RecordKind, Sealer, action_of_letter
 from bridge.records.outbox import ForbiddenTransitionError
-from bridge.records.retries import retry_of
 from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog
 
@@ -219,8 +218,8 @@ class DeadLetterReview:
         `ReissueGuard` applies one of them. The new message passes all checks again. A re-issue that the sender
         has already made, such as before a crash, is found on its chain and not repeated.
 
-        REQUEUE makes all tries of the same delivery available again, or grants one retry beyond the message's
-        budget; it is refused for a message that was re-issued. ABANDON gives a letter up for good and notifies
+        REQUEUE makes all tries of the same delivery available again; it is refused for a message that was
+        re-issued. ABANDON gives a letter up for good and notifies
         its sender: a contract by a message, and everyone by the alert channels. GOVERNANCE_ESCALATION hands the
         letter to governance by a message; it stays open until governance decides. The operator's key pays for
         both messages.
@@ -353,17 +352,12 @@ class DeadLetterReview:
         return record
 
     def _open_again(self, event_id: str, rationale: str) -> None:
-        why, now, retry = f"requeued: {rationale}", self._clock.now(), retry_of(event_id)
         try:
-            if retry is None:
-                self._store.outbox.replay(event_id, why, now)
-            else:
-                self._store.jobs.reopen(*retry, why, now)
+            self._store.outbox.replay(event_id, f"requeued: {rationale}", self._clock.now())
         except ForbiddenTransitionError:
             pass  # it is on its way already
         except KeyError as error:
-            what = "delivery" if retry is None else "retry"
-            raise DecisionError(f"the relayer's store has no {what} {event_id}: was it reorged away?") from error
+            raise DecisionError(f"the relayer's store has no delivery {event_id}: was it reorged away?") from error
 
     def _proposal(self, first: LogRecord, rationale: str) -> Notice:
         """Returns the message that submits a letter to governance."""

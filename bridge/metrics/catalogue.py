@@ -264,7 +264,7 @@ METRICS: Final = (
         _GAUGE,
         ("state",),
         "What became of the index's retry requests?",
-        "Requests copied, by state: OPEN, SENDING, SENT, NOT_NEEDED, IMPOSSIBLE, DEAD.",
+        "Requests copied, by state: OPEN, SENDING, SENT, NOT_NEEDED, IMPOSSIBLE.",
     ),
     Metric(
         "waybill_index_lag_seconds",

@@ -200,12 +200,6 @@ FAILURES: Final = (
         handling="the dispatch is not one of ours, or its attestation can't be made: DEAD at once, with a letter if its kind has dead letters",
     ),
     FailureClass(
-        codes=("RETRY_BUDGET_SPENT",),
-        kind=FailureKind.TERMINAL,
-        disposition=_ESCALATE,
-        handling="a dead letter of the message; `waybill dlq decide ID requeue` lets one more retry through",
-    ),
-    FailureClass(
         codes=("DeliveryNotThere",),
         kind=FailureKind.UNDONE,
         disposition=_RETRY,

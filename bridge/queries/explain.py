@@ -276,8 +276,7 @@ def explain(
     status = _status(receipts, executed=executed, outcome=outcome, index=index, has_quorum=has_quorum, refused=refused)
     if unfunded and status is Status.ROUTED:
         status = Status.UNFUNDED
-    spent = _spent(stored.retries, stored.entries)
-    given_up = spent or {progress.stage for progress in gmps} - {Stage.REFUSED} in _GIVEN_UP
+    given_up = {progress.stage for progress in gmps} - {Stage.REFUSED} in _GIVEN_UP
     if status in _WAITING and given_up and not has_quorum:
         status = Status.DEAD
     if status.is_final:
@@ -305,7 +304,6 @@ def explain(
     )
     parts = [
         _reason(message, facts, now),
-        *([spent] if spent and status is Status.DEAD else []),
         *(
             []
             if status.is_final
@@ -484,14 +482,6 @@ def _with_quorum(known: Status | None, *, refused: bool) -> Status:
     if refused or known is Status.EXECUTION_FAILED:
         return Status.EXECUTION_FAILED
     return known if known is Status.EXECUTION_DEFERRED else Status.RECEIVED
-
-
-def _spent(retries: Sequence[RetryJob], entries: Sequence[OutboxEntry]) -> str | None:
-    """Returns why the relayer stopped retrying, if the retry budget is spent and nobody has made that attempt since."""
-    last = retries[-1] if retries else None
-    if last is None or last.state is not RetryState.DEAD:
-        return None
-    return None if any(entry.attempt_number >= last.request.attempt for entry in entries) else last.outcome
 
 
 _PROSPECTS = {

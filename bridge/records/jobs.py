@@ -87,7 +87,6 @@ class RetryState(StrEnum):
     SENT = "SENT"  # the router dispatched another attempt
     NOT_NEEDED = "NOT_NEEDED"  # the message was executed or retried meanwhile
     IMPOSSIBLE = "IMPOSSIBLE"  # the router will never take it
-    DEAD = "DEAD"  # its message's own budget is spent; an operator may open it again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +97,6 @@ class RetryJob(Job):
 
     request: RetryRequest
     state: RetryState = RetryState.OPEN
-    letter: bool | None = None  # whether a DEAD job has a dead letter
     gmps: frozenset[Gmp] = frozenset()  # chosen for it
     wanted: frozenset[Gmp] = frozenset()  # the GMPs that an operator named; empty: the best ones
     transaction_hash: bytes | None = None
@@ -128,16 +126,6 @@ class RetryJob(Job):
         """Settles it as SENT, NOT_NEEDED or IMPOSSIBLE."""
         self._require(RetryState.OPEN, RetryState.SENDING)
         return self.settled(state, outcome, now, transaction_hash=transaction_hash)
-
-    def died(self, outcome: str, now: float, *, letter: bool) -> RetryJob:
-        """OPEN → DEAD, with or without a dead letter."""
-        self._require(RetryState.OPEN)
-        return self.settled(RetryState.DEAD, outcome, now, letter=letter)
-
-    def reopened(self, why: str, now: float) -> RetryJob:
-        """DEAD → OPEN, by an operator's decision."""
-        self._require(RetryState.DEAD)
-        return self.leased(now, state=RetryState.OPEN, outcome=why, tries=0, finished_at=None, letter=None)
 
     def _require(self, *states: RetryState) -> None:
         if self.state not in states:

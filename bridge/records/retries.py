@@ -1,27 +1,11 @@
-"""Retry budgets, and the source of the index's retry requests."""
+"""The source of the index's retry requests."""
 
 from __future__ import annotations
 
-from typing import Final, Protocol
-
-from eth_utils import decode_hex
+from typing import Protocol
 
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.retry_requests import RetryRequest
-
-RETRY_ROUTE: Final = "retryRoute"
-"""Stands where other dead letters name a GMP."""
-
-
-def spent_id(message_id: bytes, attempt: int) -> str:
-    """Names the dead letter about a retry that its message's budget has no room for."""
-    return f"0x{message_id.hex()}/{RETRY_ROUTE}/{attempt}"
-
-
-def retry_of(event_id: str) -> tuple[bytes, int] | None:
-    """Parses a dead letter's name into message and attempt; None if it is about a delivery."""
-    message_id, is_retry, attempt = event_id.partition(f"/{RETRY_ROUTE}/")
-    return (decode_hex(message_id), int(attempt)) if is_retry else None
 
 
 class RetryRequestSource(Protocol):

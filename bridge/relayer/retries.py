@@ -5,31 +5,25 @@ from __future__ import annotations
 import asyncio
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import structlog
 from pydantic import Field
 
-from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.evm.supervision import run_forever
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.backoff import backoff
 from bridge.protocol.contracts import ROUTER, explain_revert
-from bridge.protocol.delivery_policy import DeliveryPolicy
 from bridge.protocol.errors import StoreBusyError
 from bridge.protocol.events import EventDecodingError, MessageRetried, decode_event
-from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp, gmps_from_bits
-from bridge.protocol.message import Message
+from bridge.protocol.message import Kind
 from bridge.protocol.ports import CallRevertedError, Clock, Receipt
 from bridge.records.jobs import RetryJob, RetryState
-from bridge.records.outbox import OutboxState
-from bridge.records.retries import RetryRequestSource, spent_id
+from bridge.records.retries import RetryRequestSource
 from bridge.records.spending import SpendBlockedError, SpentFor
 from bridge.relayer.jobs import JobContext, Worker
-from bridge.relayer.policies import Policies
 from bridge.relayer.retry_planning import (
-    BudgetSpentError,
     ExecutableError,
     ImpossibleError,
     NotNeededError,
@@ -44,11 +38,6 @@ from bridge.store import Store
 _log = structlog.get_logger(__name__)
 
 _NEVER_ACCEPTED = frozenset({"NotRetriable", "MessageIdMismatch", "AlreadyCancelled", "Expired"})
-
-RETRY_BUDGET_SPENT: Final = "RETRY_BUDGET_SPENT"
-"""What the letter names as its error."""
-
-_UNDER_WAY: Final = (OutboxState.PENDING, OutboxState.CLAIMED)
 
 
 class RecoverySettings(Section):
@@ -95,9 +84,6 @@ class Recovery:
         settings: RecoverySettings,
         *,
         poll_interval: float,
-        dead_letters: DeadLetterQueue,
-        policies: Policies,
-        usable: frozenset[Gmp],
         source: RetryRequestSource | None = None,
     ) -> None:
         """Stores the dependencies.
@@ -108,17 +94,9 @@ class Recovery:
             clock: Source of time.
             settings: Intervals and budgets.
             poll_interval: Seconds between two polls for requests and jobs.
-            dead_letters: Takes the letters of messages whose budget is spent.
-            policies: The messages' policies.
-            usable: GMPs that this relayer delivers over.
             source: The index's requests; without it only messages that are named are retried.
         """
         self._planner = planner
-        self._dead_letters = dead_letters
-        self._policies = policies
-        self._usable = usable
-        self._outbox = store.outbox
-        self._observations = store.observations
         self._jobs = store.jobs
         self._ledger = store.transactions
         self._clock = clock
@@ -164,7 +142,7 @@ class Recovery:
         """
         try:
             plan = await self._planner.plan(await self._planner.find(message_id), gmps=gmps, blind=blind, wide=wide)
-            await self._require_budget(plan)
+            self._require_budget(plan)
             return await self._send(plan)
         except (NotNeededError, ImpossibleError, NotNowError) as error:
             self._enqueue_execution(message_id, error)
@@ -180,7 +158,7 @@ class Recovery:
         log = _log.bind(message=f"0x{job.message_id.hex()}", attempt=job.request.attempt)
         try:
             plan = await self._plan(job)
-            await self._require_budget(plan, job)
+            self._require_budget(plan)
             if job.state is RetryState.OPEN and not context.save(job.start(frozenset(plan.gmps))):
                 return
             done = await self._send(plan)
@@ -195,8 +173,6 @@ class Recovery:
             log.warning("message can't be retried", reason=str(error))
         except CallRevertedError as error:
             self._refused(context, error)
-        except BudgetSpentError as error:
-            await self._blocked(context, error)
         except SpendBlockedError as error:
             self._reschedule(context, str(error), until=error.refusal.room_from or math.inf)
 
@@ -223,33 +199,15 @@ class Recovery:
             _log.warning("GMP ranking unavailable", reason=str(error))
             return ()
 
-    async def _require_budget(self, plan: Plan, job: RetryJob | None = None) -> None:
-        """Checks the retry budget, unless an operator granted this retry.
+    def _require_budget(self, plan: Plan) -> None:
+        """Checks that a message's retries have not exhausted its budget; a critical action's never do.
 
         Raises:
-            BudgetSpentError: the message's retries have exhausted its budget.
+            NotNowError: they have.
         """
         made, most = plan.attempt - 1, self._settings.max_message_retries
-        if made < most:
-            return
-        if job is None or not await self._dead_letters.is_let_through(spent_id(job.message_id, job.request.attempt)):
-            raise BudgetSpentError(f"it was retried {made} times, and max_message_retries is {most}", plan.message)
-
-    async def _blocked(self, context: JobContext[RetryJob], error: BudgetSpentError) -> None:
-        """Handles an exhausted budget.
-
-        A lane's budget is refilled the next day; a message's own is final and ends the message.
-        """
-        job, now = context.job, self._clock.now()
-        if job.state is RetryState.SENDING:  # a transaction sent before a crash may still be included
-            self._reschedule(context, str(error))
-            return
-        policy = (await self._policies.of(error.message)).delivery
-        waits = await self._mark_dead(job, policy, error.message, str(error))
-        if waits is None:
-            context.save(job.died(str(error), now, letter=policy.dead_letter))
-        else:
-            self._reschedule(context, f"{error}; {waits}")
+        if made >= most and plan.message.kind is not Kind.REGULATORY_ACTION_CRITICAL:
+            raise NotNowError(f"it was retried {made} times, and max_message_retries is {most}")
 
     async def _send(self, plan: Plan) -> Retried:
         receipt = await plan.sender.send(plan.transaction_key, plan.call, spent_for=SpentFor.of(plan.message))
@@ -297,37 +255,6 @@ class Recovery:
         self, context: JobContext[RetryJob], state: RetryState, outcome: str, transaction_hash: bytes | None = None
     ) -> None:
         context.save(context.job.ended(state, outcome, self._clock.now(), transaction_hash))
-
-    async def _mark_dead(self, job: RetryJob, policy: DeliveryPolicy, message: Message, why: str) -> str | None:
-        """Ends a message whose budget has no room for its retry; returns why it can't end yet, or None.
-
-        It becomes DEAD, with a dead letter if its policy has those. Deliveries over GMPs that this relayer does not
-        use are not waited for.
-
-        Args:
-            job: The retry.
-            policy: The message's.
-            message: The message.
-            why: Which budget is exhausted, in words.
-        """
-        if policy.max_retries is None:
-            return "it is tried without end, and waits until the limit is raised"
-        if self._observations.message(message.id) is None:
-            return "this relayer has not read its dispatch yet, and may still deliver it"
-        alive = sorted(
-            entry.dispatch.gmp.label
-            for entry in self._outbox.entries(message.id)
-            if entry.state in _UNDER_WAY and entry.orphaned_at is None and entry.dispatch.gmp in self._usable
-        )
-        if alive:
-            return f"{' and '.join(dict.fromkeys(alive))} still tries to deliver it"
-        if policy.dead_letter:
-            failure = Failure(at=self._clock.now(), kind=FailureKind.TERMINAL, code=RETRY_BUDGET_SPENT, message=why)
-            problem = await self._dead_letters.mark_message_dead(job, message, failure)
-            if problem is not None:
-                return f"its dead letter can't be written ({problem})"
-        _log.error("message dead", message=f"0x{message.id.hex()}", attempt=job.request.attempt, reason=why)
-        return None
 
 
 def _retried(receipt: Receipt, plan: Plan) -> Retried:

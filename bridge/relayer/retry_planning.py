@@ -40,14 +40,6 @@ class NotNowError(Exception):
     """The retry is not possible now, but may be later."""
 
 
-class BudgetSpentError(NotNowError):
-    """Retries of the message or its lane have exhausted their budget."""
-
-    def __init__(self, why: str, message: Message) -> None:
-        super().__init__(why)
-        self.message = message
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """A retry that is ready to send."""

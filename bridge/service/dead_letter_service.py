@@ -22,8 +22,6 @@ from bridge.evm.supervision import retry_until_success, run_forever
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.ports import Chain, Clock, TransientError
 from bridge.records.dead_letters import LogHead
-from bridge.records.jobs import RetryJob, RetryState
-from bridge.records.retries import spent_id
 from bridge.relayer.own_messages import OwnMessages
 from bridge.service.connections import connected
 from bridge.service.keys import open_sealer
@@ -32,8 +30,6 @@ from bridge.store import Store, open_dead_letters
 from bridge.store.dead_letters import DeadLetterLog
 
 _log = structlog.get_logger(__name__)
-
-_MOST_RETRIES = 100_000  # dead retries compared with their letters
 
 
 class DeadLetterService:
@@ -139,11 +135,6 @@ def verify_letters(
     )  # noted meanwhile; else the log was cut off
     heads = [*([] if is_later else [noted.hash]), *([] if head is None else [head])]
     marked_dead = [event_id for event_id, has_letter in store.outbox.dead_letters().items() if has_letter]
-    marked_dead += [
-        spent_id(job.message_id, job.request.attempt)
-        for job in store.jobs.listed(RetryJob, {RetryState.DEAD}, _MOST_RETRIES)
-        if job.letter
-    ]
     return verify(log, trusted=trusted, denied=denied, heads=heads, marked_dead=sorted(marked_dead), until=until)
 
 

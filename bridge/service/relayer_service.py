@@ -177,9 +177,6 @@ class RelayerService:
             clock,
             self._settings,
             poll_interval=self._settings.poll_interval,
-            dead_letters=self.dead_letter_service.dead_letter_queue,
-            policies=self.policies,
-            usable=self._settings.claimable,
             source=requests,
         )
 

@@ -120,11 +120,11 @@ class Jobs:
         return new
 
     def forget_retries(self, before: float, limit: int) -> int:
-        """Deletes at most `limit` retries that ended before `before` (Unix seconds) and are not DEAD.
+        """Deletes at most `limit` retries that ended before `before` (Unix seconds).
 
         Returns how many.
         """
-        ended = (jobs.c.queue == RetryJob.QUEUE) & (jobs.c.finished_at < before) & (jobs.c.state != RetryState.DEAD)
+        ended = (jobs.c.queue == RetryJob.QUEUE) & (jobs.c.finished_at < before)
         oldest = select(jobs.c.job_id).where(ended).order_by(jobs.c.job_id).limit(limit)
         with self._database.transaction() as connection:
             return connection.execute(delete(jobs).where(jobs.c.job_id.in_(oldest))).rowcount
@@ -161,18 +161,6 @@ class Jobs:
         for source, destination, state, count in self._database.rows(query):
             found.setdefault(Lane(source, destination), {})[state] = count
         return found
-
-    def reopen(self, message_id: bytes, attempt: int, why: str, now: float) -> None:
-        """Reopens the newest retry of an attempt if it is DEAD; leaves any other unchanged.
-
-        Raises:
-            KeyError: The attempt has no retry.
-        """
-        retries = [job for job in self.of_message(RetryJob, message_id) if job.request.attempt == attempt]
-        if not retries:
-            raise KeyError(attempt)
-        if retries[-1].state is RetryState.DEAD:
-            self.save(retries[-1].reopened(why, now), fence=retries[-1].fence)
 
     def await_execution(self, message_id: bytes, now: float) -> None:
         """Adds a job for a message found to be executable; ignores a message that was not observed."""
@@ -300,7 +288,6 @@ def _detail(job: Job) -> dict[str, Any]:
                 **{column: getattr(request, column) for column in COLUMNS},
                 "missing_gmps": bits_from_gmps(request.missing_gmps),
                 "received_gmps": bits_from_gmps(request.received_gmps),
-                "letter": job.letter,
                 "gmps": bits_from_gmps(job.gmps),
                 "wanted": bits_from_gmps(job.wanted),
                 "transaction_hash": job.transaction_hash,
@@ -337,7 +324,6 @@ def _retry(row: RowMapping) -> RetryJob:
         **_common(row),
         state=RetryState(row["state"]),
         request=RetryRequest.from_row({**detail, **ids}),
-        letter=detail["letter"],
         gmps=gmps_from_bits(detail["gmps"]),
         wanted=gmps_from_bits(detail.get("wanted", 0)),
         transaction_hash=bytes.fromhex(sent) if sent else None,

@@ -84,7 +84,6 @@ _ENDS: Final[Mapping[RetryState, str]] = {
     RetryState.SENT: "The relayer sent it",
     RetryState.NOT_NEEDED: "It was not needed any more",
     RetryState.IMPOSSIBLE: "It can't be made",
-    RetryState.DEAD: "The relayer gave it up",
 }
 
 

@@ -131,9 +131,6 @@ class SimulatedRelayer:
             clock,
             tuned(recovering or RecoverySettings(), RESCHEDULE=2),
             poll_interval=poll,
-            dead_letters=self.dead_letter_queue,
-            policies=_policies(world, policies),
-            usable=relaying.claimable,
             source=world.requests,
         )
         self.execution = Execution(

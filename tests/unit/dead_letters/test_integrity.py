@@ -21,9 +21,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.protocol.ports import Chain
 from bridge.records.dead_letters import Decision, RecordKind
-from bridge.records.jobs import RetryJob
 from bridge.records.outbox import Dead, OutboxState
-from bridge.records.retries import spent_id
 from bridge.relayer.own_messages import OwnMessages
 from bridge.service.dead_letter_service import DeadLetterService as RunningService
 from bridge.service.dead_letter_service import verify_letters
@@ -31,7 +29,7 @@ from bridge.service.keys import open_sealer
 from bridge.service.settings import Settings
 from bridge.store import open_store
 from bridge.store.dead_letters import DeadLetterLog, dead_letter_log
-from tests.builders import ALPHA, BETA, message, retry_request
+from tests.builders import ALPHA, BETA, message
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.stores import memory_store
 from tests.unit.dead_letters.test_alerts import ParameterChain
@@ -130,18 +128,6 @@ async def test_letter_that_is_gone_is_told_from_a_death_without_one() -> None:
     review.store.outbox.finish(ends, 100)
     verified = verify_letters(review.dead_letters, review.store, frozenset())
     assert [one.event_id for one in verified.violations] == [gone.event_id]
-
-
-async def test_letter_of_a_retry_that_is_gone_is_missed() -> None:
-    review = DeadLetterService()
-    review.observe(message(1), message(2))
-    for number, letter in ((1, False), (2, True)):
-        request = retry_request(number, message(number))
-        review.store.jobs.copy_requests([request], number, now=50)
-        (job,) = review.store.jobs.due(RetryJob, 100, 1)
-        assert review.store.jobs.save(job.died("spent", 60, letter=letter), fence=job.fence)
-    verified = verify_letters(review.dead_letters, review.store, frozenset())
-    assert [one.event_id for one in verified.violations] == [spent_id(message(2).id, 1)]
 
 
 async def test_the_office_notes_with_a_death_that_it_has_its_letter() -> None:

@@ -20,16 +20,13 @@ from bridge.protocol.addresses import from_bytes32, to_bytes32
 from bridge.protocol.contracts import ADAPTER, ROUTER
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.events import MessageRouted, MessageUnfunded, topic_of
-from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.ports import Block, Call, Chain, Fees, Log, Receipt
 from bridge.queries.dead_letters import happened, letter_acts
 from bridge.records.dead_letters import Decision, LetterStatus, LogRecord
-from bridge.records.jobs import RetryJob, RetryState
 from bridge.records.outbox import OutboxState
-from bridge.records.retries import spent_id
-from tests.builders import ALPHA, BETA, message, retry_request, word
+from tests.builders import ALPHA, BETA, message, word
 from tests.unit.dead_letters.world import OPERATOR, STRANGER, DeadLetterService
 
 SENDER = Account.from_key("0x" + "77" * 32)
@@ -423,30 +420,3 @@ async def test_opened_letter_is_analysed_with_its_neighbours() -> None:
     assert (await review.open(event_id)).analysis.would_succeed.startswith("no: the message has expired")
     beta.execution = 1
     assert (await review.open(event_id)).analysis.would_succeed.startswith("not needed: the message was executed")
-
-
-async def test_spent_retry_budget_can_be_decided_like_any_letter() -> None:
-    dead_letter_queue = Office()
-    dead_letter_service = dead_letter_queue.dead_letter_service
-    store = dead_letter_service.store
-    store.jobs.copy_requests([retry_request(sent=dead_letter_queue.original)], 1, now=50)
-    (job,) = store.jobs.due(RetryJob, 100, 1)
-    refusal = Failure(at=60.0, kind=FailureKind.TERMINAL, code="RETRY_BUDGET_SPENT", message="retried 10 times")
-    assert (
-        await dead_letter_service.dead_letter_queue.mark_message_dead(job, dead_letter_queue.original, refusal) is None
-    )
-    store.jobs.save(job.died("spent", 60, letter=True), fence=job.fence)
-    letter_id = spent_id(dead_letter_queue.original.id, 1)
-    assert "no delivery of it has failed here" in (await dead_letter_queue.review.open(letter_id)).analysis.permanent
-    await dead_letter_queue.review.decide(letter_id, Decision.REQUEUE, "worth another try")
-    assert await dead_letter_service.dead_letter_queue.is_let_through(letter_id)
-    assert [one.state for one in store.jobs.due(RetryJob, dead_letter_service.clock.now(), 1)] == [RetryState.OPEN]
-    (job,) = store.jobs.of_message(RetryJob, dead_letter_queue.original.id)
-    store.jobs.save(job.start(frozenset()).ended(RetryState.SENT, "sent", 70), fence=job.fence)
-    await dead_letter_queue.review.decide(letter_id, Decision.REQUEUE, "said twice")
-    (job,) = store.jobs.of_message(RetryJob, dead_letter_queue.original.id)
-    assert job.state is RetryState.SENT, "what was sent is not opened again"
-    await dead_letter_queue.review.decide(letter_id, Decision.RETRY, "or a new one", sender=SENDER)
-    assert [one.replaces for one in dead_letter_queue.chains[ALPHA].sent] == [dead_letter_queue.original.id]
-    await dead_letter_queue.review.decide(letter_id, Decision.ABANDON, "enough")
-    assert dead_letter_queue.status() is LetterStatus.ABANDONED

@@ -25,7 +25,7 @@ from bridge.protocol.status import Status
 from bridge.records.dead_letters import Decision, RecordKind
 from bridge.records.figures import Counted
 from bridge.records.finality_records import FOLLOWED, Heartbeat
-from bridge.records.jobs import UNRESOLVED, RetryJob, SyncJob, SyncState
+from bridge.records.jobs import UNRESOLVED, RetryJob, RetryState, SyncJob, SyncState
 from bridge.records.outbox import STUCK_AFTER, Dead, Delivered, ObservedDelivery, OutboxState, TryAgain
 from bridge.records.spending import GWEI, Blocked, Bound, SpentFor
 from bridge.records.transactions import Inclusion, SignedVersion, SlotRequest
@@ -173,8 +173,8 @@ def fill(store: Store) -> None:
     held = LaneChange(lane=Lane(BETA, ALPHA), state=LaneState.PAUSED, reason="upgrade", by="ann", at=now)
     store.lanes.change(held)
     store.jobs.copy_requests([retry_request(number, message(number)) for number in (1, 2, 3)], 3, now)
-    _, spent, postponed = store.jobs.due(RetryJob, now, 3)
-    store.jobs.save(spent.died("spent", now, letter=False), fence=spent.fence)
+    _, impossible, postponed = store.jobs.due(RetryJob, now, 3)
+    store.jobs.save(impossible.ended(RetryState.IMPOSSIBLE, "not retriable", now), fence=impossible.fence)
     store.jobs.save(postponed.reschedule("tomorrow", now), fence=postponed.fence)
 
 
@@ -297,9 +297,9 @@ async def test_retries_and_breakers_are_exposed(chains: dict[int, EvmChain], tmp
         failed = [TryAgain(entry.current_claim, replace(silent, at=now), now + 60) for entry in found]
         store.outbox.finish(failed, now)
         shown = exposed(await monitor(store, chains, tmp_path).exposition())
-    assert {state: value(shown, "waybill_retry_requests", state=state) for state in ("OPEN", "DEAD")} == {
+    assert {state: value(shown, "waybill_retry_requests", state=state) for state in ("OPEN", "IMPOSSIBLE")} == {
         "OPEN": 2,
-        "DEAD": 1,
+        "IMPOSSIBLE": 1,
     }
     breakers = {
         gmp: value(shown, "waybill_breaker_open", gmp=gmp, destination="beta") for gmp in ("axelar", "wormhole")

@@ -61,7 +61,6 @@ def test_the_seven_codes_have_the_documents_dispositions() -> None:
     assert list(map(str, ErrorCode)) == list(DOCUMENT)
     ends = {code: row.disposition.value for row in FAILURES[7:] for code in row.codes if code.isupper()}
     assert ends == {
-        "RETRY_BUDGET_SPENT": "ESCALATE",
         "DIVERGED": "DIVERGE",
         "ROLLBACK_INCOMPLETE": "DIVERGE",
         "EXPIRED": "ROLLBACK",

@@ -23,10 +23,10 @@ from bridge.queries.index_lag import IndexLag
 from bridge.queries.messages import explanation_value
 from bridge.records.dead_letters import Decision, RecordKind
 from bridge.records.finality_records import FOLLOWED
-from bridge.records.jobs import ExecutionJob, ExecutionState, RetryJob, SyncJob, SyncState
+from bridge.records.jobs import ExecutionJob, ExecutionState, SyncJob, SyncState
 from bridge.records.outbox import STUCK_AFTER, OutboxEntry
 from bridge.store.dead_letters import DeadLetterLog
-from tests.builders import BETA, message, message_record, observed_range, retry_request, word
+from tests.builders import BETA, message, message_record, observed_range, word
 from tests.cases import for_each_case
 from tests.support.stores import memory_store
 from tests.unit.dead_letters.world import SEALER, entered, happened
@@ -281,21 +281,6 @@ def test_index_is_behind_beyond_the_maximum_lag(head: int, time: int, halted: st
     lag = IndexLag(name="alpha", chain_id=1, record=record, head=Block(head, bytes(32), bytes(32), time))
     assert lag.is_behind(30) is (said is not None)
     assert lag.text.endswith(said or "")
-
-
-@pytest.mark.parametrize("retried", [False, True])
-def test_spent_retry_budget_makes_a_message_dead(retried: bool) -> None:
-    spent = RetryJob.of(retry_request(sent=MESSAGE), NOW).died("spent: 10", NOW, letter=True)
-    entries = [entry(Gmp.HYPERLANE), *([replace(entry(Gmp.AXELAR), attempt_number=1)] if retried else [])]
-    told = explain(
-        MESSAGE,
-        Stored(record=seen_by_index(Status.STALLED), entries=entries, retries=[spent]),
-        receipts=frozenset(),
-        executed=False,
-        now=NOW,
-    )
-    assert told.status is (Status.STALLED if retried else Status.DEAD)
-    assert ("spent: 10" in told.reason) is not retried
 
 
 EXECUTION = ExecutionJob(message_id=MESSAGE.id, lane=Lane(1, 2), since=900, available_at=NOW + 12, outcome="GmpPaused")

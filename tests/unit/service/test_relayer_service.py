@@ -81,11 +81,10 @@ def deliveries_of(service: RelayerService) -> Deliveries:
     return service.relayer.deliveries[BETA]
 
 
-def test_deliveries_and_retries_go_by_the_settings_rows(settings: Settings, service: RelayerService) -> None:
+def test_deliveries_go_by_the_settings_rows(settings: Settings, service: RelayerService) -> None:
     rows = settings.delivery_policies()
     assert (rows[Kind.QUERY].max_retries, rows[Kind.QUERY].base) == (2, 3)
     policies = deliveries_of(service)._policies
-    assert policies is service.recovery._policies
     assert policies.operator.rows == rows
     assert policies.operator.bounds.max_retries == 7
 

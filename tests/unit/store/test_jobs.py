@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-import pytest
-
 from bridge.protocol.gmps import Gmp
 from bridge.records.jobs import RetryJob, RetryState, totals
-from bridge.records.retries import retry_of, spent_id
 from bridge.store import Store
 from tests.builders import message, retry_request, word
 
@@ -52,35 +49,6 @@ def test_of_two_that_end_the_same_job_one_is_refused(store: Store) -> None:
     )
     assert store.jobs.due(RetryJob, 1e9, 10) == []
     assert totals(store.jobs.counts(RetryJob)) == {RetryState.SENT: 1}
-
-
-# --- what budgets keep from being made
-
-
-def test_dead_retry_is_due_only_when_reopened(store: Store) -> None:
-    store.jobs.copy_requests([retry_request(1)], 1, now=50)
-    assert store.jobs.save(only(store).died("spent", 60, letter=False), fence=0)
-    assert store.jobs.due(RetryJob, 10**9, 10) == []
-    (dead,) = store.jobs.listed(RetryJob, {RetryState.DEAD}, 10)
-    assert (dead.state, dead.outcome, dead.finished_at) == (RetryState.DEAD, "spent", 60)
-    for _ in range(2):
-        store.jobs.reopen(message().id, 1, "requeued: worth it", 70)
-    job = only(store)
-    assert (job.state, job.outcome, job.available_at, job.tries, job.finished_at) == (
-        RetryState.OPEN,
-        "requeued: worth it",
-        70,
-        0,
-        None,
-    )
-    assert store.jobs.listed(RetryJob, {RetryState.DEAD}, 10) == []
-    with pytest.raises(KeyError):
-        store.jobs.reopen(message().id, 2, "requeued", 80)
-
-
-def test_letter_of_a_retry_names_message_and_attempt() -> None:
-    assert retry_of(spent_id(message().id, 3)) == (message().id, 3)
-    assert retry_of(f"0x{message().id.hex()}/hyperlane/3") is None
 
 
 def test_ended_retries_are_forgotten_with_age(store: Store) -> None:
