@@ -61,7 +61,7 @@ class KeySealer:
         return _sign(self._account, _RECORD, _record(record))
 
     def sign(self, digest: bytes) -> bytes:
-        """See `bridge.relayer.propagation.HeartbeatSigner.sign`."""
+        """Signs 32 bytes: the digest of a heartbeat or a primary record."""
         return bytes(self._account.unsafe_sign_hash(Hash32(digest)).signature)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from bridge.protocol.gmps import Gmp, gmps_from_bits
 
@@ -60,3 +60,16 @@ class RetryRequest:
         values["message_id"] = bytes(values["message_id"])
         values["cause_hash"] = bytes(values["cause_hash"])
         return cls(**values)
+
+
+class RetryRequestSource(Protocol):
+    """A read-only view of the index's retry requests."""
+
+    async def requests_after(self, sequence: int, limit: int) -> list[RetryRequest]:
+        """Returns requests with a higher sequence, in order; empty if there is no index yet."""
+
+    async def highest_sequence(self) -> int:
+        """Returns the last request's sequence, or 0."""
+
+    async def ranking(self, sequence: int) -> tuple[Gmp, ...]:
+        """Returns the GMPs by which the index would retry a request, best first; empty if it does not say."""

@@ -11,6 +11,7 @@ from typing import ClassVar, Final, Protocol
 import structlog
 from pydantic import Field
 
+from bridge.dead_letters.signing import KeySealer
 from bridge.evm.locks import MessageLock, message_lock, retake_lock_call
 from bridge.evm.routers import Progress, RouterReader, TrialResult, readers_of
 from bridge.evm.sender import Sending
@@ -46,17 +47,6 @@ class PropagationError(Exception):
 
 class AbandonedError(Exception):
     """A message must not be propagated, because an operator abandoned it."""
-
-
-class HeartbeatSigner(Protocol):
-    """Signs heartbeats and primary records."""
-
-    @property
-    def address(self) -> str:
-        """Returns the signing account."""
-
-    def sign(self, digest: bytes) -> bytes:
-        """Signs 32 bytes."""
 
 
 class Propagator(Protocol):
@@ -108,7 +98,7 @@ class Propagation:
         chains: Mapping[int, Chain],
         store: Store,
         propagator: Propagator,
-        signer: HeartbeatSigner,
+        signer: KeySealer,
         clock: Clock,
         poll_interval: float = 1.0,
         lock_ttl: float = 1_020.0,

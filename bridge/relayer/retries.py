@@ -19,8 +19,8 @@ from bridge.protocol.events import EventDecodingError, MessageRetried, decode_ev
 from bridge.protocol.gmps import Gmp, gmps_from_bits
 from bridge.protocol.message import Kind
 from bridge.protocol.ports import CallRevertedError, Clock, Receipt
+from bridge.protocol.retry_requests import RetryRequestSource
 from bridge.records.jobs import RetryJob, RetryState
-from bridge.records.retries import RetryRequestSource
 from bridge.records.spending import SpendBlockedError, SpentFor
 from bridge.relayer.jobs import JobContext, Worker
 from bridge.relayer.retry_planning import (

@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 
-from sqlalchemy import Connection, RowMapping, bindparam, delete, exists, func, insert, select
+from sqlalchemy import Connection, RowMapping, bindparam, exists, func, select
 
 from bridge.protocol.lanes import Lane
 from bridge.protocol.message import EnvelopeError, Kind, decode_envelope
 from bridge.records.finality_records import LOOKED_BACK, Heartbeat, PrimaryRecord, SyncProgress
 from bridge.records.jobs import UNRESOLVED, SyncJob
-from bridge.store.database import Database
+from bridge.store.database import Database, insert_into
 from bridge.store.jobs import IS_THERE, add_job
 from bridge.store.observations import attempt_from
 from bridge.store.tables import attempts, heartbeats, jobs, messages, outbox
@@ -109,16 +109,14 @@ class FinalityRecords:
             "signer": heartbeat.signer,
             "signature": heartbeat.signature,
         }
-        mine = (heartbeats.c.source_chain == lane.source_chain) & (
-            heartbeats.c.destination_chain == lane.destination_chain
-        )
-        with self._database.transaction(exclusive="heartbeats") as connection:
-            last = connection.execute(select(heartbeats.c.at).where(mine)).scalar()
-            if last is not None and last >= heartbeat.at:
-                return False
-            connection.execute(delete(heartbeats).where(mine))
-            connection.execute(insert(heartbeats).values(**values))
-        return True
+        with self._database.transaction() as connection:
+            written = insert_into(connection, heartbeats).values(**values)
+            statement = written.on_conflict_do_update(
+                index_elements=[heartbeats.c.source_chain, heartbeats.c.destination_chain],
+                set_=values,
+                where=heartbeats.c.at < heartbeat.at,
+            )
+            return connection.execute(statement.returning(heartbeats.c.at)).first() is not None
 
     def heartbeats(self) -> list[Heartbeat]:
         """Returns each lane's latest heartbeat."""

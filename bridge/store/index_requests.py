@@ -22,7 +22,7 @@ _ANSWER_SECONDS = 5
 
 
 class IndexRequests:
-    """See `bridge.records.retries.RetryRequestSource`. Returns no requests while the index does not exist.
+    """See `bridge.protocol.retry_requests.RetryRequestSource`. Returns no requests while the index does not exist.
 
     Queries run in a thread of their own, so that a database that accepts connections and never answers blocks
     nothing else.

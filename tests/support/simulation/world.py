@@ -52,7 +52,7 @@ class Sent:
 
 
 class Requests:
-    """See `bridge.records.retries.RetryRequestSource`; an index in its simplest form."""
+    """See `bridge.protocol.retry_requests.RetryRequestSource`; an index in its simplest form."""
 
     def __init__(self) -> None:
         self.requests: list[RetryRequest] = []
