@@ -1,7 +1,6 @@
-"""Dead letters: a log that is only ever appended to, each record chained to the one before by its hash, and signed.
+"""Dead letters: an append-only log whose records are signed, each chained to its predecessor by hash.
 
-What a letter is now follows from its records; the table of letters that a store keeps beside them is an index that can be
-rebuilt, and that verification compares.
+A letter's state follows from its records. The store's table of letters is an index over the log, which verification checks.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any, Final, Protocol
 from eth_utils import decode_hex, keccak
 
 NO_RECORD: Final = bytes(32)
-"""What the first record names as the hash before it."""
+"""The predecessor's hash in the first record."""
 
 ACTION_ROUTE: Final = "action"
 """Stands in place of a GMP in a dead letter about an atomic action."""
@@ -44,19 +43,21 @@ class LetterStatus(StrEnum):
 class RecordKind(StrEnum):
     """The kind of a record in a letter's history."""
 
-    ENTERED = "ENTERED"  # a delivery's tries were spent
-    RETURNED = "RETURNED"  # and spent once more, after it was on its way again
+    ENTERED = "ENTERED"  # a delivery used up its tries
+    RETURNED = "RETURNED"  # it used them up again after a requeue
     DECIDED = "DECIDED"  # an operator decided; the document is the signed decision
     RECOVERED = "RECOVERED"  # the message arrived; the document says how
 
 
 class Decision(StrEnum):
-    """What an operator can decide."""
+    """An operator's decisions."""
 
-    RETRY = "RETRY"  # a new message in its place
-    REQUEUE = "REQUEUE"  # the same message, all its tries open again
+    RETRY = "RETRY"  # send a new message in its place
+    REQUEUE = "REQUEUE"  # deliver the same message again, with all its tries
     ABANDON = "ABANDON"
-    GOVERNANCE_ESCALATION = "GOVERNANCE_ESCALATION"  # governance decides: until then it stays under review
+    GOVERNANCE_ESCALATION = (
+        "GOVERNANCE_ESCALATION"  # hand it to governance; it stays under review until governance decides
+    )
 
 
 _AFTER: Final[Mapping[Decision, LetterStatus]] = {
@@ -80,11 +81,11 @@ class BrokenLogError(Exception):
 class Draft:
     """A record before it has its sequence in the log."""
 
-    key: str  # the same happening has the same key, and is kept once
+    key: str  # identifies the event, so that it is recorded once
     kind: RecordKind
     event_id: str  # of the outbox entry
     at: float  # Unix seconds
-    document: Mapping[str, Any]  # all there is to know; JSON
+    document: Mapping[str, Any]  # JSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Streams out: what the store and the index record, in one order, on its way to other systems' topics.
+"""Outgoing streams: changes recorded by the store and the index, published in one order to other systems' topics.
 
 A record gets its version when it is claimed for sending, once. Versions only grow, also over a restored backup: each is the
 time in microseconds, or one more than the last. So (message id, version) names a record wherever it arrives, and a consumer
@@ -20,11 +20,11 @@ from bridge.protocol.indexed import DivergenceRecord
 from bridge.records.dead_letters import LogRecord, RecordKind
 
 REFUSED: Final = "refused"
-"""Counts records that a topic did not take and that went to the dead-letter topic, beside the streams' own counts."""
+"""The counter of records that a topic refused and that went to the dead-letter topic."""
 
 
 class Stream(StrEnum):
-    """What a record is about; each stream has its own topic."""
+    """The streams; each has its own topic."""
 
     MESSAGES = "messages"  # events of messages and their deliveries
     RETRIES = "retries"  # the index's retry requests and their outcomes
@@ -34,7 +34,7 @@ class Stream(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Something that happened, before it has a version."""
+    """A change without a version yet."""
 
     stream: Stream
     key: str  # the message's id as 0x and 64 hex digits, or a lane
@@ -45,34 +45,34 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamRecord(Change):
-    """A change with the version under which it is sent, however often."""
+    """A change with its version, which stays the same however often it is sent."""
 
     version: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamStatus:
-    """How far the streams are. Times are Unix seconds."""
+    """The progress of publishing. Times are Unix seconds."""
 
     recording: bool  # whether changes are recorded for this sink: the relayer that started last has it configured
     waiting: int  # records that are not sent yet
     oldest: float | None  # when the oldest of them happened
     version: int  # of the last record that was sent
     sent: Mapping[str, int]  # records sent, by stream, and `REFUSED`
-    holder: str  # which worker sends
+    holder: str  # the worker that publishes
     halted: str  # why publishing halted, until an operator resumes it; empty while it goes on
     error: str  # error of the last try; empty: none
 
 
 def change_of(record: LogRecord) -> Change:
-    """A record of the log of dead letters as a change."""
+    """Converts a record of the dead-letter log to a change."""
     data = {"eventId": record.event_id, "kind": record.kind.value, "signer": record.signer, "document": record.document}
     message = record.event_id.partition("/")[0]
     return Change(stream=Stream.DEAD_LETTERS, key=message, event=record.kind.value, at=record.at, data=data)
 
 
 def value_of(record: StreamRecord) -> bytes:
-    """A record as it is sent: JSON, see docs/streams.md."""
+    """Serialises a record as JSON; see docs/streams.md."""
     data = dict(record.data)
     if "gmp" in data:
         data["gmp"] = Gmp(data["gmp"]).label
@@ -90,17 +90,17 @@ def value_of(record: StreamRecord) -> bytes:
 
 
 def original_of(record: StreamRecord) -> Mapping[str, Any] | None:
-    """The document of a letter whose message belongs into the dead-letter topic: one that was entered, now or once more."""
+    """Returns the letter's document if its message belongs in the dead-letter topic: it entered or returned. Otherwise None."""
     died = record.stream is Stream.DEAD_LETTERS and record.event in (RecordKind.ENTERED, RecordKind.RETURNED)
     document: Mapping[str, Any] | None = record.data["document"] if died else None
     return document
 
 
 class Divergences(Protocol):
-    """What the index knows of contradictions."""
+    """The index's divergences."""
 
     def divergences(self) -> Sequence[DivergenceRecord]:
-        """Facts that contradict each other."""
+        """Returns facts that contradict each other."""
 
 
 IndexSource = Callable[[], AbstractContextManager[Divergences | None]]

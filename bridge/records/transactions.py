@@ -1,7 +1,7 @@
-"""The nonce ledger: every nonce of every account of ours, and what became of it.
+"""The nonce ledger: every nonce of the relayer's accounts, with its transaction.
 
-A slot is one nonce. It is reserved, then holds a signed transaction, which is on disk before any node sees it. It always
-ends used: by its call, by a no-op in its place, or by a transaction that was signed elsewhere.
+A slot is one nonce. It is reserved, then holds a signed transaction, which is on disk before any node sees it. Every slot
+ends used: by its call, by a no-op that replaces it, or by a transaction that was signed elsewhere.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from bridge.records.spending import (
     gwei_of,
 )
 
-_TRANSACTION_BYTES: Final = 200  # of a transaction beside its call's data: signature, fees, addresses
+_TRANSACTION_BYTES: Final = 200  # size of a transaction without its call data: signature, fees, addresses
 
 
 class SlotState(StrEnum):
-    """Where a nonce is."""
+    """The states of a nonce."""
 
-    RESERVED = "RESERVED"  # nothing signed yet
-    SIGNED = "SIGNED"  # signed and stored; perhaps no node has it
-    BROADCAST = "BROADCAST"  # a node took it
+    RESERVED = "RESERVED"  # not signed yet
+    SIGNED = "SIGNED"  # signed and stored; nodes may not have it
+    BROADCAST = "BROADCAST"  # a node accepted it
     INCLUDED = "INCLUDED"  # in a block
-    FINAL = "FINAL"  # in a block that is as deep as the chain's confirmations ask for
+    FINAL = "FINAL"  # in a final block
     USED_EXTERNALLY = "USED_EXTERNALLY"  # used by a transaction that was signed elsewhere
 
 
@@ -51,21 +51,21 @@ TRANSITIONS: Final = frozenset(
         (SlotState.BROADCAST, SlotState.USED_EXTERNALLY),
         (SlotState.INCLUDED, SlotState.BROADCAST),  # its block was orphaned
         (SlotState.INCLUDED, SlotState.FINAL),
-        (SlotState.FINAL, SlotState.INCLUDED),  # a reorg deeper than the chain's confirmations: to be looked at again
-        (SlotState.USED_EXTERNALLY, SlotState.SIGNED),  # what had taken the nonce was orphaned: a no-op fills the gap
+        (SlotState.FINAL, SlotState.INCLUDED),  # a reorg deeper than the chain's confirmations: to be checked again
+        (SlotState.USED_EXTERNALLY, SlotState.SIGNED),  # the foreign transaction was orphaned: a no-op fills the gap
     }
 )
 
 OPEN_STATES: Final = frozenset({SlotState.RESERVED, SlotState.SIGNED, SlotState.BROADCAST})
-"""States in which the nonce is not used yet."""
+"""States of unused nonces."""
 
 SENT_STATES: Final = frozenset({SlotState.SIGNED, SlotState.BROADCAST, SlotState.INCLUDED})
-"""States in which one learns that a node took the transaction; a block may be known to include it before."""
+"""States in which a node's acceptance is recorded; the inclusion may be recorded first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedVersion:
-    """One transaction signed for a slot. Later versions replace earlier ones, yet any of them may be included."""
+    """A transaction signed for a slot. Later versions replace earlier ones, but any of them may be included."""
 
     hash: bytes
     raw: bytes = field(repr=False)
@@ -76,67 +76,67 @@ class SignedVersion:
 
 @dataclass(frozen=True, slots=True)
 class Inclusion:
-    """Where a slot's transaction ended up."""
+    """The block that includes a slot's transaction."""
 
     transaction_hash: bytes
     block: BlockRef
     succeeded: bool
-    gas_used: int | None = field(default=None, compare=False)  # known when it is recorded, and not read back
+    gas_used: int | None = field(default=None, compare=False)  # known when the inclusion is recorded, and not stored
 
 
 @dataclass(frozen=True, slots=True)
 class SlotRequest:
-    """A nonce wanted for a call; with a claim it is given only while that claim is good."""
+    """A request for a nonce for a call; with a claim, it is granted only while that claim is valid."""
 
     transaction_key: str
     call: Call
     claim: Claim | None = None
-    may_share: bool = False  # whether the call may be one of several in a transaction
-    spent_for: SpentFor | None = None  # whose bounds it counts for, besides those of the chain
+    may_share: bool = False  # whether the call may share a transaction
+    spent_for: SpentFor | None = None  # the message whose bounds it counts toward, besides the chain's
 
 
 @dataclass(frozen=True, slots=True)
 class BatchedCall:
-    """One of the transaction_keys that share a transaction."""
+    """One of the calls that share a transaction."""
 
     transaction_key: str
-    gas: int  # of the transaction's gas limit, for which this call is to blame; the parts add up to all of it
+    gas: int  # its share of the transaction's gas limit; the shares add up to the whole
 
 
 @dataclass(frozen=True, slots=True)
 class CallBatch:
-    """What one transaction is to do, and what for."""
+    """The call of one transaction, and the keys that it serves."""
 
     call: Call
-    parts: tuple[BatchedCall, ...]  # in the order in which the call makes theirs; at least one
+    parts: tuple[BatchedCall, ...]  # in the order of their calls; at least one
 
     @classmethod
     def of(cls, request: SlotRequest) -> CallBatch:
-        """One call in a transaction of its own."""
+        """Returns a batch of one call."""
         return cls(request.call, (BatchedCall(request.transaction_key, request.call.gas or 0),))
 
     @classmethod
     def closing(cls, nonce: int) -> CallBatch:
-        """Nothing: a no-op closes that nonce."""
+        """Returns the batch of a no-op that closes a nonce."""
         return cls(Call(to="", data=b""), (BatchedCall(f"fill nonce {nonce}", 0),))
 
 
 Packing = Callable[[Sequence[SlotRequest]], Sequence[CallBatch]]
-"""Which requests share a transaction: each of them is in exactly one batch."""
+"""Packs requests into batches; each request is in exactly one."""
 
 
 def one_by_one(requests: Sequence[SlotRequest]) -> list[CallBatch]:
-    """None of them does."""
+    """Packs each request into a transaction of its own."""
     return [CallBatch.of(request) for request in requests]
 
 
 NOOP_GAS: Final = 21_000
-"""What a transaction that does nothing uses."""
+"""Gas used by a no-op."""
 
 _MOST_NAMED: Final = 20  # transaction_keys in one line of a log
 
 SHARED: Final = "shared"
-"""The transaction_key of a slot that has several; they are its parts."""
+"""The transaction key of a slot with several keys, which are its parts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,11 +147,9 @@ class Slot:
     chain_id: int
     account: str
     nonce: int
-    transaction_key: (
-        str  # what it is for: an outbox entry's event_id, or another name; equal transaction_keys share an open slot
-    )
-    parts: tuple[BatchedCall, ...] = ()  # the transaction_keys of a slot that is SHARED, in the order of its calls
-    call: Call | None = field(repr=False)  # None: a no-op from the start
+    transaction_key: str  # its purpose: an outbox entry's event_id, or another name; equal keys share an open slot
+    parts: tuple[BatchedCall, ...] = ()  # the keys of a SHARED slot, in the order of its calls
+    call: Call | None = field(repr=False)  # None for a no-op
     state: SlotState
     reserved_at: float
     versions: tuple[SignedVersion, ...] = field(default=(), repr=False)
@@ -160,7 +158,7 @@ class Slot:
 
     @classmethod
     def reserved(cls, chain_id: int, account: str, nonce: int, batch: CallBatch | None, now: float) -> Slot:
-        """A slot that no store has given an id yet; without a batch it will be closed by a no-op."""
+        """Returns a new slot without an id; without a batch, a no-op will close it."""
         parts = (batch or CallBatch.closing(nonce)).parts
         is_shared = len(parts) > 1
         return cls(
@@ -177,62 +175,62 @@ class Slot:
 
     @property
     def transaction_keys(self) -> tuple[str, ...]:
-        """All that it is for."""
+        """The keys that the slot serves."""
         return tuple(part.transaction_key for part in self.parts) or (self.transaction_key,)
 
     @property
     def named_keys(self) -> str:
-        """All that it is for, as logs name it; of very many, the first ones and how many more there are."""
+        """The keys for logs, truncated with the number left out."""
         named, rest = self.transaction_keys[:_MOST_NAMED], len(self.transaction_keys) - _MOST_NAMED
         return ", ".join(named) + (f" and {rest} more" if rest > 0 else "")
 
     @property
     def latest(self) -> SignedVersion | None:
-        """The version that counts: the one signed last."""
+        """The version that was signed last, if any."""
         return self.versions[-1] if self.versions else None
 
     @property
     def is_open(self) -> bool:
-        """Whether its nonce is still unused."""
+        """Whether the nonce is unused."""
         return self.state in OPEN_STATES
 
     @property
     def ended_as_noop(self) -> bool:
-        """Whether the version that was included is a no-op."""
+        """Whether the included version is a no-op."""
         return self.included is not None and any(
             version.is_noop for version in self.versions if version.hash == self.included.transaction_hash
         )
 
     def became(self, state: SlotState) -> Slot:
-        """The slot in another state.
+        """Returns the slot in another state.
 
         Raises:
-            ForbiddenSlotTransitionError: there is no way from here to there.
+            ForbiddenSlotTransitionError: the ledger does not allow that transition.
         """
         if (self.state, state) not in TRANSITIONS:
             raise ForbiddenSlotTransitionError(self, state)
         return replace(self, state=state)
 
     def signed(self, version: SignedVersion) -> Slot:
-        """The slot with another version on top."""
+        """Returns the slot with another version."""
         fresh = self if self.state in (SlotState.SIGNED, SlotState.BROADCAST) else self.became(SlotState.SIGNED)
         return replace(fresh, versions=(*self.versions, version))
 
     def in_block(self, inclusion: Inclusion) -> Slot:
-        """The slot with its transaction in a block, or in another block than before."""
+        """Returns the slot with its transaction in a block, possibly another than before."""
         landed = self if self.state is SlotState.INCLUDED else self.became(SlotState.INCLUDED)
         return replace(landed, included=inclusion)
 
     def orphaned(self) -> Slot:
-        """The slot after its transaction's block fell: it is on its way again."""
+        """Returns the slot after a reorg removed its block: it is pending again."""
         return replace(self.became(SlotState.BROADCAST), included=None)
 
 
 def costs_of(slot: Slot) -> list[int] | None:
-    """What each of a slot's transaction_keys costs, in wei: at most, until it is known what its transaction used.
+    """Returns the cost of each of a slot's keys in wei: an upper bound until its transaction is included.
 
-    A version may be included as long as none is, so the dearest counts. Purposes that share a transaction are charged by
-    their parts of its gas. None: nothing is signed yet, and what was reserved for it stands.
+    Until then any version may be included, so the most expensive one counts. Keys that share a transaction are charged by
+    their shares of its gas. None if nothing is signed yet: then the amount reserved stands.
     """
     if not slot.versions:
         return None
@@ -260,18 +258,18 @@ def require_room(
     charged: Sequence[tuple[SpentFor | None, int]],
     totals: Callable[[Sequence[TotalKey]], Mapping[TotalKey, int]],
 ) -> None:
-    """Refuses a slot's latest version if it costs more than those before and the bounds have no room for that.
+    """Checks that the bounds have room for what a slot's latest version costs more than earlier ones.
 
-    A no-op always has room: it closes a nonce that holds up all behind it.
+    A no-op is never refused, since it closes a nonce that blocks all later ones.
 
     Args:
-        slot: with the version.
-        bounds: what has to have room.
-        charged: for whom each of its transaction_keys is paid, and what it was charged by now, in gwei.
-        totals: reads what totals have come to.
+        slot: Slot with the version.
+        bounds: Spending bounds.
+        charged: For each of its keys, the message that pays, and the gwei charged so far.
+        totals: Reads the current totals in gwei.
 
     Raises:
-        SpendBlockedError: they have none.
+        SpendBlockedError: A bound has no room.
     """
     costs = costs_of(slot)
     if costs is None or slot.latest is None or slot.latest.is_noop:
@@ -287,13 +285,13 @@ def require_room(
 
 @dataclass(slots=True)
 class SpendCheck:
-    """Lets a transaction of the store reserve nonces for what the bounds have room for, and nothing else.
+    """Admits the requests that the spending bounds have room for, in the store transaction that reserves their nonces.
 
     Attributes:
-        price: wei per gas that will be signed for.
-        bounds: what has to have room.
-        refusals: by transaction_key, what was refused; filled by `admitted`.
-        spent_for: the message that each admitted call serves, by transaction_key; filled by `admitted`.
+        price: Wei per gas that will be offered.
+        bounds: Spending bounds.
+        refusals: Refusals by transaction key; filled by `admitted`.
+        spent_for: Message that each admitted call serves, by transaction key; filled by `admitted`.
     """
 
     price: int = 0
@@ -302,7 +300,7 @@ class SpendCheck:
     spent_for: dict[str, SpentFor | None] = field(default_factory=dict)
 
     def keys(self, requests: Iterable[SlotRequest], chain_id: int, now: float) -> list[TotalKey]:
-        """The totals that decide about requests."""
+        """Returns the totals that decide about requests."""
         return [key for one in requests for key in TotalKeys.of(chain_id, one.spent_for, now).all]
 
     def admitted(
@@ -314,15 +312,15 @@ class SpendCheck:
         chain_id: int,
         now: float,
     ) -> Sequence[CallBatch]:
-        """The transactions for all requests that there is room for, in order; the others are refused.
+        """Returns the transactions of all requests that have room, in order; the others are refused.
 
-        What shares a transaction costs a part of it, so what remains is packed again until all that is packed has room.
+        Calls that share a transaction share its cost, so after a refusal the remaining ones are packed again.
 
         Args:
-            requests: what is asked for.
-            pack: which of them share a transaction.
-            totals: of all that they count for.
-            chain_id: where they are paid.
+            requests: Requests for nonces.
+            pack: Packs them into transactions.
+            totals: Current totals in gwei.
+            chain_id: Chain on which they are paid.
             now: Unix seconds.
         """
         wanted = {one.transaction_key: one for one in requests}
@@ -347,18 +345,18 @@ class SpendCheck:
             }
 
     def cost(self, batch: CallBatch, part: BatchedCall) -> int:
-        """What one part of a transaction may cost, in wei; what is shared has no value."""
+        """Returns the maximum cost of one part of a transaction in wei; shared calls carry no value."""
         return part.gas * self.price + batch.call.value
 
     def data_fee(self, batch: CallBatch, part: BatchedCall, chain_id: int) -> int:
-        """What a rollup asks for the part's data beside its gas, in wei; of what is shared, by its part of the gas."""
+        """Returns a rollup's data fee for one part of a transaction in wei, divided by gas."""
         whole = sum(one.gas for one in batch.parts)
         fee = self.bounds.data_fee(chain_id, len(batch.call.data) + _TRANSACTION_BYTES)
         return fee * part.gas // whole + 1 if fee and whole else 0
 
 
 class ForbiddenSlotTransitionError(Exception):
-    """A change of state that the ledger does not know."""
+    """The ledger does not allow this transition."""
 
     def __init__(self, slot: Slot, after: SlotState) -> None:
         super().__init__(f"nonce {slot.nonce} of {slot.account} is {slot.state} and can't become {after}")
