@@ -17,7 +17,7 @@ import orjson
 from bridge.protocol.ports import TransientError
 
 INTEGRITY: Final = "dlq-integrity"
-"""What the keys of notices about a changed log begin with."""
+"""Prefix of the keys of notices about a changed log."""
 
 _LONGEST_SUMMARY: Final = 1024  # characters; PagerDuty's limit
 

@@ -135,7 +135,7 @@ class DeadLetterQueue:
         for number in range(1, self._settings.tries + 1):
             try:
                 await self._letters.in_thread(partial(self._append, draft))
-            except Exception as error:  # noqa: BLE001  # whatever keeps the letter from being written halts the lane
+            except Exception as error:  # noqa: BLE001  # any error that prevents the letter halts the lane
                 problem = str(error) or repr(error)
                 _log.warning("dead letter not written", entry=draft.event_id, number=number, error=problem)
                 if number < self._settings.tries:

@@ -42,7 +42,7 @@ from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog
 
 _HOUR: Final = 3600  # seconds
-_NEIGHBOURS: Final = 1_000  # letters looked at, to tell whether one is alone
+_NEIGHBOURS: Final = 1_000  # letters examined for whether a failure is systemic
 _NOTICE_GAS: Final = 100_000  # gas
 _NOTICE_TTL: Final = 600  # seconds
 
@@ -355,7 +355,7 @@ class DeadLetterReview:
         try:
             self._store.outbox.replay(event_id, f"requeued: {rationale}", self._clock.now())
         except ForbiddenTransitionError:
-            pass  # it is on its way already
+            pass  # it is being delivered already
         except KeyError as error:
             raise DecisionError(f"the relayer's store has no delivery {event_id}: was it reorged away?") from error
 

@@ -102,7 +102,7 @@ class Account:
             return
         if isinstance(outcome, Exception):
             future.set_exception(outcome)
-            future.exception()  # the waiter may have given up, and nobody else reads the exception
+            future.exception()  # marks the exception as retrieved, since the waiter may have given up
         else:
             future.set_result(outcome)
 

@@ -370,7 +370,7 @@ class EndpointPool:
         return found.startswith(block.hash)
 
     async def anyone_has(self, block: KnownBlock) -> bool:
-        """Whether some endpoint has a block of ours.
+        """Whether some endpoint has a recorded block.
 
         If it is not the current one, only endpoints with that block count from now on.
 
@@ -401,7 +401,7 @@ class EndpointPool:
         return False
 
     async def gives_way(self, block: KnownBlock, reason: RpcError) -> bool:
-        """Leaves the current endpoint for one that has a block of ours; returns whether there is one.
+        """Switches to an endpoint that has a recorded block; returns whether there is one.
 
         Args:
             block: block that the current endpoint lacks.

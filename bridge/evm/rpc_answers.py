@@ -1,4 +1,4 @@
-"""What a JSON-RPC endpoint's answer means. Nothing but a well-formed result of the right request counts as one.
+"""The meaning of a JSON-RPC endpoint's answer. Only a well-formed result of the right request counts as one.
 
 Clients word and number the same error differently, so both are looked at.
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Meaning(Enum):
-    """What an error says about the request."""
+    """The meaning of an error for the request."""
 
     REVERTED = auto()  # a contract call reverted
     ALREADY_KNOWN = auto()  # the node has this transaction

@@ -111,7 +111,7 @@ class EndpointSettings(Section):
 
 
 class SpendingSettings(Section):
-    """What transactions may cost on each chain, in its own currency."""
+    """Bounds on the cost of transactions on each chain, in its own currency."""
 
     message: Wei = Field(default=_ETHER // 2, gt=0, description="wei that one message may cost on a chain, ever")
     sender_per_day: Wei = Field(

@@ -135,7 +135,7 @@ class AsyncCached(Generic[_T]):
             self._running = asyncio.create_task(self._run())
             self._running.add_done_callback(
                 lambda task: task.cancelled() or task.exception()
-            )  # retrieves the exception if nobody waits
+            )  # marks the exception as retrieved
         return await asyncio.shield(self._running)  # a cancelled caller must not cancel the others
 
     async def _run(self) -> Dated[_T]:

@@ -1,4 +1,4 @@
-"""What contracts, bridge, indexer and dApps agree on: messages, ids, events, states, shared tables, and the relayer's ports.
+"""The vocabulary that contracts, bridge, indexer and dApps share: messages, ids, events, states, shared tables, and the relayer's ports.
 
 Pure: nothing in here talks to a chain, a database or the network. The formats are those of `docs/formats.md`.
 """

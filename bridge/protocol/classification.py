@@ -44,7 +44,7 @@ class ErrorCode(StrEnum):
 
 
 class Disposition(StrEnum):
-    """What the relayer does about a failure: the document's five dispositions, and IGNORE."""
+    """The handling of a failure: the document's five dispositions, and IGNORE."""
 
     REJECT = "REJECT"  # the message is refused, and not tried again
     RETRY = "RETRY"  # tried again, as often as the policy of its kind allows
@@ -215,7 +215,7 @@ FAILURES: Final = (
         codes=("DIVERGED",),
         kind=None,
         disposition=Disposition.DIVERGE,
-        handling="a followed change was brought forward in vain; the record on the source is the authority",
+        handling="a followed change stays unapplied after repeated re-propagation; the record on the source is authoritative",
     ),
     FailureClass(
         codes=("ROLLBACK_INCOMPLETE",),
@@ -234,7 +234,7 @@ FAILURES: Final = (
         kind=None,
         disposition=_ESCALATE,
         theirs=("Config", "DslParse"),
-        handling="the relayer does not start; all that is wrong is said at once",
+        handling="the relayer does not start, and reports every problem at once",
     ),
     FailureClass(
         codes=("DEAD_LETTER_NOT_WRITTEN",),

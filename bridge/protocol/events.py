@@ -192,7 +192,7 @@ class GmpPauseSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicySet:
-    """What a recipient demands of messages from `chain`."""
+    """A recipient's policy for messages from `chain`."""
 
     recipient: str
     chain: int

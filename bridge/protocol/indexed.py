@@ -101,7 +101,7 @@ class ChainRecord:
 
 
 class PausedThing(StrEnum):
-    """What a pause applies to."""
+    """The subject of a pause."""
 
     LANE = "lane"
     GMP = "gmp"

@@ -20,7 +20,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def percent(part: int, whole: int) -> str:
-    """A share to one decimal, never rounded up to 100 %; a dash if there is no whole."""
+    """A share to one decimal, never rounded up to 100 %; a dash if the whole is 0."""
     if not whole:
         return "–"
     return "100 %" if part == whole else f"{min(99.9, 100 * part / whole):.1f} %"

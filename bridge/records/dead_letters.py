@@ -35,7 +35,7 @@ class LetterStatus(StrEnum):
     """The state of a letter: what remains to be done about it."""
 
     PENDING_REVIEW = "PENDING_REVIEW"  # an operator has to decide
-    RETRY_QUEUED = "RETRY_QUEUED"  # decided: it is on its way again
+    RETRY_QUEUED = "RETRY_QUEUED"  # decided: it is being delivered again
     ABANDONED = "ABANDONED"  # decided: never again
     RECOVERED = "RECOVERED"  # the message reached its recipient after all
 

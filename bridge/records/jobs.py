@@ -133,7 +133,7 @@ class RetryJob(Job):
 
 
 FIRST_LOOK: Final = 5.0
-"""Seconds after a delivery until its message is looked at: by then the next delivery has mostly executed it."""
+"""Seconds after a delivery until its message is checked: by then the next delivery has usually executed it."""
 
 EXECUTION_KEYS: Final = "execute/"
 """How the transaction keys of all executions begin."""
@@ -148,8 +148,8 @@ class ExecutionState(StrEnum):
         "REJECTED"  # its recipient refuses it by an error code that ends all tries; a new delivery opens it again
     )
     BLOCKED = "BLOCKED"  # it could be executed, and this relayer may not, or can't pay
-    SENT = "SENT"  # a transaction of ours is under way, or has executed it and is not final
-    EXECUTED = "EXECUTED"  # by a transaction of ours, and that is final
+    SENT = "SENT"  # the relayer's transaction is pending, or has executed it and is not final
+    EXECUTED = "EXECUTED"  # by the relayer's transaction, in a final block
     ENDED = "ENDED"  # executed otherwise, expired or cancelled
 
 
@@ -187,7 +187,7 @@ class SyncState(StrEnum):
     PENDING = "PENDING"
     APPLIED = "APPLIED"  # executed, and that is final
     ENDED = "ENDED"  # expired or cancelled: it will never be applied
-    DIVERGED = "DIVERGED"  # re-propagated often and in vain; still brought into line, and an operator has to look
+    DIVERGED = "DIVERGED"  # repeatedly re-propagated without effect; still reconciled, and an operator should check
 
 
 UNRESOLVED: Final = frozenset({SyncState.PENDING, SyncState.DIVERGED})

@@ -60,7 +60,7 @@ class ObservedAttempt:
     message_id: bytes
     attempt: int
     retriable: bool | None  # said by attempt 0 only
-    gmps: frozenset[Gmp]  # those that took it
+    gmps: frozenset[Gmp]  # those that accepted it
     source_chain: int
     block: BlockRef
     transaction_hash: bytes

@@ -45,12 +45,12 @@ TRANSITIONS: Final = frozenset(
 
 
 STUCK_AFTER: Final = 20
-"""Setbacks of an entry after which it is stuck: operators are alerted, and it is seldom looked at again."""
+"""Setbacks after which an entry is stuck: operators are alerted, and it is rarely tried again."""
 
 STUCK_PAUSE: Final = 600.0
-"""Seconds between two looks at what is stuck."""
+"""Seconds between two tries of a stuck entry."""
 
-_LONGEST_PAUSE: Final = 60.0  # seconds before a delivery that was taken back is made again
+_LONGEST_PAUSE: Final = 60.0  # seconds before a reorged delivery is repeated
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,7 +144,7 @@ class SpendBounds:
         return self.data_fees.get(chain_id, 0) * length
 
     def of_sender(self, who: SpentFor | None) -> int | None:
-        """What that sender may cost in a day."""
+        """Returns the bound of that sender's cost per day in wei, or None."""
         return self.sender if who is None or who.sender_per_day is None else who.sender_per_day
 
     def refusal(

@@ -49,7 +49,7 @@ class BreakerSettings:
 
 
 BREAKER: Final = BreakerSettings()
-"""What every relayer and every page goes by: they compute the same state from the store."""
+"""The settings that relayers and pages share, so that they compute the same state from the store."""
 
 
 @dataclass(frozen=True, slots=True)

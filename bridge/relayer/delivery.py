@@ -218,7 +218,7 @@ class Deliveries:
         )
 
     def _claim_behind_breakers(self, gmps: frozenset[Gmp], room: int) -> list[OutboxEntry]:
-        """Claims what is tried although its GMP's breaker is open.
+        """Claims entries that are tried although their GMP's breaker is open.
 
         Critical actions, which must not wait, and probes.
         """

@@ -54,7 +54,7 @@ GUARANTEES: Final[Mapping[CommitStrategy, str]] = MappingProxyType(
         ),
     }
 )
-"""What each promises, in one sentence: the help, the documentation and the tests say the same."""
+"""The guarantee of each strategy in one sentence, used by help, documentation and tests."""
 
 DEFAULT_SECONDS: Final[Mapping[CommitStrategy, float]] = MappingProxyType(
     {CommitStrategy.BATCH: 5.0, CommitStrategy.TIME: 30.0, CommitStrategy.AUTO: 5.0}
@@ -201,7 +201,7 @@ class DeliveryCommits:
             return self._commit(outcomes)
         except (TransientError, StoreError):
             raise
-        except Exception as error:  # noqa: BLE001  # whatever it is, the next deliveries must be committed
+        except Exception as error:  # noqa: BLE001  # the next deliveries must be committed after any error
             if len(outcomes) == 1:
                 entry = outcomes[0].claim.event_id
                 _log.error("outcome can't be written: its lease will run out", entry=entry, exc_info=error)

@@ -106,7 +106,7 @@ class Worker(Generic[JobT]):
         key = (context.job.message_id, context.job.name)
         try:
             await self._handler.perform(context)
-        except Exception as error:  # noqa: BLE001  # whatever failed, the job is rescheduled
+        except Exception as error:  # noqa: BLE001  # the job is rescheduled after any error
             self._handler.failed(context, error)
         finally:
             del self._active[key], self._destinations[key]

@@ -21,7 +21,7 @@ class MissingBlocks:
         self._since: float | None = None
 
     def are_gone(self, *, is_missing: bool) -> bool:
-        """Whether what is missing now has been so in each look for long enough to be believed."""
+        """Whether blocks have been missing in every poll for long enough to assume a reorg."""
         if not is_missing:
             self._since = None
             return False

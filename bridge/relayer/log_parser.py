@@ -41,7 +41,7 @@ class LogFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What a range of logs contains.
+    """The contents of a range of logs.
 
     Attributes:
         envelopes: Envelope by message id, of every message that was created, routed or dispatched.

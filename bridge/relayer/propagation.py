@@ -72,12 +72,14 @@ class PropagationSettings(Section):
     heartbeat: float = Field(default=5.0, gt=0, description="between two heartbeats of a lane")
     threshold: float = Field(default=300.0, gt=0, description="lag above which a state change is sent again")
     pause: float = Field(default=60.0, gt=0, description="between two re-propagations")
-    most: int = Field(default=5, gt=0, description="re-propagations in vain, after which the destination has DIVERGED")
+    most: int = Field(
+        default=5, gt=0, description="re-propagations without effect, after which the destination has DIVERGED"
+    )
     longest_pause: float = Field(default=900.0, gt=0, description="each pause after that is twice as long, up to this")
 
     LOOK: ClassVar[float] = 5.0  # between two looks at one message; doubles with each, up to `LONGEST_LOOK`
     LONGEST_LOOK: ClassVar[float] = 60.0
-    BATCH: ClassVar[int] = 200  # messages looked at together
+    BATCH: ClassVar[int] = 200  # messages checked together
 
     def pause_after(self, propagations: int) -> float:
         """Returns the pause in seconds after `propagations` fruitless re-propagations.
@@ -290,7 +292,7 @@ class Propagation:
         context.save(job.rescheduled(problem, job.available_at, tries=tries, state=state))
 
     async def _require_standing(self, record: PrimaryRecord) -> None:
-        """Checks that the source still has what is about to be forced on a destination.
+        """Checks that the source still has the change that is about to be forced on a destination.
 
         Raises:
             PropagationError: The source does not have the block that the record names.

@@ -51,7 +51,7 @@ class RecoverySettings(Section):
 
     REQUESTS: ClassVar[int] = 500  # copied at once
     RETRIES_IN_FLIGHT: ClassVar[int] = 32
-    RESCHEDULE: ClassVar[float] = 5.0  # seconds before a retry that can't be made is looked at again; doubles each time
+    RESCHEDULE: ClassVar[float] = 5.0  # seconds before an impossible retry is checked again; doubles each time
     LONGEST_WAIT: ClassVar[float] = 600.0  # seconds
 
     def retried_for(self) -> frozenset[bytes] | None:

@@ -222,4 +222,4 @@ RELAY_CHECKS: Final[tuple[Check, ...]] = (
     (frozenset({"commit", "unsafe"}), _commit),
     (frozenset({"reliability", "policies", "retention"}), _reliability),
 )
-"""What must hold between these settings."""
+"""Constraints between these settings."""

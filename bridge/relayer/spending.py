@@ -39,7 +39,7 @@ _WHY_FILTERED: Final = (
 
 
 class SpendGate:
-    """Decides what may be paid for, and lists what is blocked."""
+    """Admits or refuses payments, and lists the blocked work."""
 
     def __init__(
         self,

@@ -79,5 +79,5 @@ def delivered_counts(rows: Iterable[tuple[int, int, int, float, float]]) -> Coun
     for source, destination, gmp, created_at, delivered_at in rows:
         queue, took = (source, destination, gmp), delivered_at - created_at
         counts[Counted.DELIVERED, (*queue, latency_place(took))] += 1
-        counts[Counted.DELIVERY_SECONDS, queue] += took  # type: ignore[assignment]  # seconds are no whole numbers
+        counts[Counted.DELIVERY_SECONDS, queue] += took  # type: ignore[assignment]  # seconds are fractional
     return counts

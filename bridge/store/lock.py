@@ -100,7 +100,7 @@ class _FileLock:
         self._file.close()
 
     def _refuse_connections(self) -> None:
-        """Checks with SQLite's own lock that nobody has the database open, in case our lock file was deleted."""
+        """Checks with SQLite's own lock that no process has the database open, in case the lock file was deleted."""
         if not self._database.exists():
             return
         with closing(sqlite3.connect(self._database, timeout=1)) as connection:

@@ -188,7 +188,7 @@ class Observations:
         return Rewound(dropped.total(), orphaned, unconfirmed)
 
     def note_deferred(self, chain_id: int, block: int | None, position: BlockRef) -> None:
-        """Records what is still left for later after all blocks with deferred messages were read again.
+        """Records the lowest block that still has deferred messages after all of them were read again.
 
         Changes nothing if the cursor has moved since, because another worker may have deferred messages above it.
 
