@@ -1,4 +1,4 @@
-"""The same index on a Spark cluster, with PostgreSQL as its store and the lake in a folder or a bucket that all share."""
+"""The index on a Spark cluster, with PostgreSQL as its store and the lake in a bucket or a shared folder."""
 
 from __future__ import annotations
 
@@ -75,15 +75,10 @@ def started(home: Path, environment: dict[str, str], *arguments: str) -> Iterato
             process.kill()
 
 
-@pytest.fixture(params=["folder", "bucket"])
-def lake(request: pytest.FixtureRequest, s3: S3, tmp_path: Path) -> str:
-    """What an operator would set."""
-    return s3.new_lake() if request.param == "bucket" else str(tmp_path / "shared")
-
-
 def test_cluster_has_the_tables_of_one_machine(
-    alpha: AnvilChain, beta: AnvilChain, server: Server, lake: str, tmp_path: Path
+    alpha: AnvilChain, beta: AnvilChain, server: Server, s3: S3, tmp_path: Path
 ) -> None:
+    lake = s3.new_lake()
     clustered = World(alpha, beta, tmp_path / "clustered" / ".waybill" / "cluster", store=server.new_url())
     for _ in range(3):
         clustered.tell_a_story(12)
