@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bridge import devnet as devnets
-from bridge.atomic.reader import PARTICIPANT, ActionReader
+from bridge.atomic.reader import ActionReader
 from bridge.atomic.records import Action, ActionState, BranchState, Cause, Decision, Level, Window
 from bridge.client import RefusedError
 from bridge.dead_letters.decisions import DecisionError
@@ -20,15 +20,12 @@ from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY, account
 from bridge.devnet.actions import FREEZE, UNFREEZE, Change, begin, is_frozen
 from bridge.devnet.gmps import devnet_attesters
 from bridge.evm.chain import EvmChain, open_chains
-from bridge.protocol.deployment import PARTICIPANT_EXAMPLE
-from bridge.protocol.ports import read_view
 from bridge.queries.dead_letters import opened_value
 from bridge.records.dead_letters import Decision as LetterDecision
 from bridge.records.dead_letters import LetterStatus, action_letter_id
 from bridge.service.dead_letter_service import open_review
 from bridge.service.relayer_service import RelayerService, SystemClock, open_relayer
 from tests.anvil.command import Waybill
-from tests.anvil.devnets import silent
 from tests.anvil.rpc import free_ports, rpc
 from tests.anvil.test_relayer import blocks, settings
 from tests.waiting import eventually_answered
@@ -244,43 +241,6 @@ async def entered(bridge: RelayerService, event_id: str) -> bool:
 async def closed(bridge: RelayerService, event_id: str) -> bool:
     letter = bridge.dead_letter_service.dead_letters.letter(event_id)
     return letter is not None and letter.status is LetterStatus.RECOVERED
-
-
-async def test_a_chain_that_is_down_delays_its_own_participant_alone(world: World) -> None:
-    beta = world.devnet.deployment.chains[1]
-    participant = beta.examples[PARTICIPANT_EXAMPLE]
-
-    async def record(action_id: bytes) -> tuple[BranchState, bool]:
-        """What beta's participant has on record, and whether it has answered."""
-        found = await read_view(world.chains[beta.chain_id], PARTICIPANT, participant, "participationOf", action_id)
-        return BranchState(found[0]), any(found[9])
-
-    async def is_prepared(action_id: bytes) -> bool:
-        return (await record(action_id))[0] is BranchState.PREPARED
-
-    async def has_voted(action_id: bytes) -> bool:
-        return (await record(action_id))[1]
-
-    async with world.relaying(silent="gamma") as bridge:
-        with silent(next(chain.pid for chain in world.devnet.chains if chain.name == "gamma")):
-            action_id = await world.begin(replace(SHORT, max_backoff=4))
-            await eventually_answered(lambda: is_prepared(action_id))
-            await eventually_answered(lambda: has_voted(action_id))
-            await world.reader.find(action_id, patience=5)
-            shown = (await asyncio.to_thread(world.waybill, "action", "show", f"0x{action_id.hex()}", "--json")).value
-            assert [part["problem"] for part in shown["participants"]] == [None, "gamma did not answer within 2 s"]
-            advanced = await asyncio.to_thread(world.waybill, "action", "reconcile", f"0x{action_id.hex()}")
-            assert "participant 1 can't be read, so its steps are unknown: gamma did not answer" in advanced.err
-            prepare_id = (await world.here(action_id)).branches[0].prepare_id
-            sent = len(bridge.store.observations.attempts(prepare_id))  # one may have been under way
-            await eventually_answered(lambda: is_aborting(world, action_id))
-            assert len(bridge.store.observations.attempts(prepare_id)) == sent, "what has arrived is not sent again"
-        async with blocks(world.devnet):
-            await world.until(action_id, ActionState.ABORTED)
-
-
-async def is_aborting(world: World, action_id: bytes) -> bool:
-    return (await world.here(action_id)).decision is Decision.ABORT
 
 
 async def test_subject_state_names_the_actions_it_came_from(world: World) -> None:

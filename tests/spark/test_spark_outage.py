@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -94,42 +93,3 @@ def test_an_index_whose_jvm_is_killed_starts_another_and_goes_on(world: World, t
     ended = log.read_text().removeprefix(told)
     assert ended.rstrip().endswith("stopped"), ended
     assert all(word not in ended for word in ("Traceback", "Exception", "java.", "stream failed")), ended
-
-
-def test_ctrl_c_while_spark_starts_ends_without_a_word_of_java(world: World, tmp_path: Path) -> None:
-    home, log = tmp_path / "a home", tmp_path / "index.log"
-    (home / "deployments").mkdir(parents=True)
-    (home / "deployments" / "devnet.json").write_text(world.deployment.to_json())
-    with running_index(home, log) as index:
-        until(lambda: "starting Spark" in log.read_text(), "it starts Spark", log)
-        os.killpg(index.pid, signal.SIGINT)
-        assert index.wait(PATIENCE) == 0
-    lines = log.read_text().splitlines()
-    assert "loading Spark" in lines[0], "something is said before Spark is imported"
-    assert "stopped" in lines[-1]
-    assert all(word not in line for line in lines for word in ("Traceback", "Exception", "java.", "Spark has started"))
-
-
-FAILING = """
-import sys
-from pathlib import Path
-from bridge.protocol.deployment import Deployment
-from indexer.jobs import index
-from indexer.model.settings import IndexFolder, IndexSettings
-
-index._MOST_FAILURES_AT_ONCE = 0
-index.Index.run_once = lambda self: self._spark.sql("select raise_error('no such table')").collect()
-deployment, folder = sys.argv[1:]
-index.run_index(Deployment.from_json(Path(deployment).read_text(), ""), IndexSettings(folder=IndexFolder(path=Path(folder))), once=True)
-"""
-
-
-def test_what_spark_says_of_a_failure_is_told(world: World, tmp_path: Path) -> None:
-    """Its errors ask the session for their own text, so that they say nothing once it has ended."""
-    file = tmp_path / "devnet.json"
-    file.write_text(world.deployment.to_json())
-    command = [sys.executable, "-c", FAILING, str(file), str(tmp_path / "index")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert re.search(r"IndexerError: Spark failed 1 times in a row, at last with: .*no such table", done.stderr), (
-        done.stderr
-    )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import marshal
 import os
 import subprocess
 import sys
-import warnings
 import zipfile
 from collections.abc import Iterator
 from email.parser import Parser
@@ -17,7 +15,6 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from bridge.cli.extras import EXTRAS
 from tests.anvil.rpc import free_ports
 from tests.unit.cli.network import write_network
 from tests.wheel import build_wheel
@@ -188,42 +185,3 @@ def test_devnet_from_the_wheel_names_what_is_missing(wheel: Path, tmp_path: Path
     done = run(wheel, tmp_path, typed(f"devnet up --port {free_ports(2)[0]}"), "devnet", **nowhere)
     assert done.returncode == 1, done.stdout
     assert "npm is missing; install Node >= 20" in " ".join(done.stderr.split())
-
-
-def test_the_client_stays_small(wheel: Path) -> None:
-    """As its files weigh, with the bytecode that pip adds to them."""
-    files = [path for path in wheel.rglob("*") if path.is_file()]
-    for name in closure(wheel):
-        found = (Path(str(file.locate())) for file in distribution(name).files or ())
-        files += [path for path in found if "__pycache__" not in path.parts and path.is_file()]
-    weight = sum(path.stat().st_size for path in files)
-    bytecode = sum(compiled_size(path) for path in files if path.suffix == ".py")
-    assert 20_000_000 < weight + bytecode < 150_000_000, f"{weight:,} bytes and {bytecode:,} of bytecode"
-
-
-def compiled_size(source: Path) -> int:
-    """Bytes of the file that Python keeps a module's bytecode in; none of what is no module for this Python."""
-    with warnings.catch_warnings(action="ignore"):
-        try:
-            return 16 + len(marshal.dumps(compile(source.read_bytes(), str(source), "exec", dont_inherit=True)))
-        except (SyntaxError, ValueError):
-            return 0
-
-
-def test_the_extras_that_errors_name_bring_the_modules(wheel: Path) -> None:
-    owners = packages_distributions()
-    for extra, modules in EXTRAS.items():
-        brought = closure(wheel, extra) - closure(wheel)
-        for module in modules:
-            assert {canonicalize_name(name) for name in owners[module]} & brought, f"{module}: {extra}"
-
-
-def test_the_wheel_holds_what_pages_and_tables_are_made_of(wheel: Path) -> None:
-    files = (
-        "protocol/abi/Errors.json",
-        "web/static/explorer.js",
-        "web/templates/base.html",
-        "devnet/gmp_artifacts.toml",
-    )
-    for file in (*files, "deploy/addresses.json", "deploy/compiled/Router.json"):
-        assert (wheel / "bridge" / file).exists(), file

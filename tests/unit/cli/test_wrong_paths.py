@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -16,22 +14,6 @@ from indexer.store.store import Store as IndexStore
 from tests.postgresql import Server
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
-
-ROOT = Path(__file__).resolve().parents[3]
-HEAVY = {
-    "pyspark",
-    "pyarrow",
-    "deltalake",
-    "fastapi",
-    "uvicorn",
-    "web3",
-    "sqlalchemy",
-    "eth_account",
-    "pydantic",
-    "aiohttp",
-    "duckdb",
-    "jinja2",
-}
 
 READERS = [("relayer", "run"), ("dlq", "list"), ("status",)]
 
@@ -125,16 +107,6 @@ def test_a_url_that_names_no_file_is_refused(
     assert says in ended.error["message"]
 
 
-def test_the_explorer_makes_no_store_in_an_empty_file(
-    waybill: Command, deployed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = deployed / "named.db"
-    path.touch()
-    monkeypatch.setenv("WAYBILL_STORE", f"sqlite:///{path}")
-    ended = waybill("web")
-    assert (ended.code, "waybill relayer run --new-store" in ended.err, path.read_bytes()) == (1, True, b"")
-
-
 @pytest.mark.usefixtures("deployed")
 def test_a_postgresql_schema_without_a_store_is_not_made_one(
     waybill: Command, monkeypatch: pytest.MonkeyPatch, postgresql: Server
@@ -163,18 +135,6 @@ def test_a_damaged_store_ends_with_one_line(
     assert ended.code == 1
     assert "Traceback" not in ended.err
     assert str(path) in ended.error["message"]
-
-
-def test_the_version_imports_no_command() -> None:
-    program = (
-        "import sys; sys.argv[1:] = ['--version']\nfrom bridge.cli import main\ntry: main()\nexcept SystemExit: pass\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", f"{program}print(*sys.modules)"], capture_output=True, text=True, check=True
-    )
-    version, modules = done.stdout.splitlines()
-    assert version
-    assert not HEAVY & set(modules.split())
 
 
 @pytest.mark.parametrize(

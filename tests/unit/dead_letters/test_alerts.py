@@ -114,16 +114,16 @@ class Sent:
         self.requests.append((key, request))
 
 
-def governed(tmp_path: Path, sent: Sent, values: dict[bytes, int] | None = None, **dlq: object) -> RunningService:
-    """What a relayer does about dead letters whose settings name governance on beta, with what its contract on alpha says."""
-    chain = cast(Chain, ParameterChain(values or {}))
+def governed(tmp_path: Path, sent: Sent) -> RunningService:
+    """What a relayer does about dead letters whose settings name governance on beta."""
+    chain = cast(Chain, ParameterChain({}))
     alpha = {**deployed(ALPHA, "alpha"), "parameters": "0x" + "0b" * 20}
     network = Deployment.model_validate({"version": 1, "network": "test", "chains": [alpha, deployed(BETA, "beta")]})
     settings = Settings.load(
         relayer_key="0x" + "44" * 32,
         store=f"sqlite:///{tmp_path}/bridge.db",
         poll_interval=0.02,
-        dlq={"governance": {"chain": "beta", "address": "0x" + "09" * 20}, **dlq},
+        dlq={"governance": {"chain": "beta", "address": "0x" + "09" * 20}},
     )
     return RunningService(
         network,
@@ -258,31 +258,6 @@ async def test_alerts_escalate_at_governances_thresholds(hook: WebhookServer) ->
     await review.die(message(4))
     await tell_all(alerts)
     assert hook.posted[-1]["severity"] == "warning", "the hour is over"
-
-
-async def test_an_alert_does_not_wait_for_a_chain_that_is_away(hook: WebhookServer) -> None:
-    review = DeadLetterService()
-    await review.die()
-    await tell_all(
-        Alerts(review.dead_letters, [Webhook(hook.url, timeout=PATIENCE)], Fixed(is_away=True), review.clock)
-    )
-    assert len(hook.posted) == 1
-
-
-async def test_relayer_alerts_by_the_contracts_thresholds(hook: WebhookServer, tmp_path: Path) -> None:
-    alerts = {"webhook": hook.url}
-    service = governed(tmp_path, Sent(), {ALERT_THRESHOLD: 2, CRITICAL_THRESHOLD: 3}, alerts=alerts)
-    with closing(service.dead_letters):
-        review = DeadLetterService(dead_letters=service.dead_letters)
-        running = asyncio.create_task(service.run())
-        async with asyncio.timeout(PATIENCE):
-            for nonce in (1, 2, 3):
-                await review.die(message(nonce))
-                while len(hook.posted) < nonce:
-                    await asyncio.sleep(0.02)
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-    assert [one["severity"] for one in hook.posted] == ["warning", "error", "critical"]
 
 
 async def test_thresholds_are_cached_while_the_chain_is_down(

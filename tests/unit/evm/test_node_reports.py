@@ -8,22 +8,18 @@ lower head and hidden logs at the index (`tests/unit/indexer/test_chain.py`); ti
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from aiohttp import web
 
 from bridge.evm.chain import EvmChain
 from bridge.evm.finality import FinalityRule
-from bridge.evm.rpc_answers import range_hint
 from bridge.protocol.deployment import FinalityTag
 from bridge.protocol.ports import TransientError, UnansweredError
 from bridge.relayer.completeness import Completeness
 from bridge.relayer.observer import Observer
 from bridge.relayer.seen_capacity import SeenCapacity
-from indexer.sources.position import ChainPosition
 from tests.support.simulation import World
 from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.simulation.contracts import GMPS, ROUTER_ADDRESS
@@ -31,8 +27,6 @@ from tests.support.simulation.node import SimulatedNode
 from tests.support.stores import memory_store
 from tests.unit.evm.conftest import Serve
 from tests.unit.evm.rpc_server import Answer, error
-from tests.unit.indexer.endpoint import Endpoint, chain_of, reader_of
-from tests.unit.indexer.test_chain import LIMITS
 
 ALPHA, BETA = 31337, 31338
 COMPLETENESS = 60.0  # seconds between two comparisons with the router's count
@@ -166,60 +160,6 @@ async def test_head_that_goes_back_by_two_orphans_nothing(serve: Serve) -> None:
         assert case.store.observations.final_height(ALPHA) == position - 2
 
 
-@pytest.mark.parametrize(
-    ("text", "hint"),
-    [
-        ("eth_getLogs range is too large, max is 10k blocks", 10_000),
-        ("Query returned more than 20000 results. Try with this block range [0x1, 0x64].", 100),
-        ("block range extends beyond the maximum of 500", 500),
-    ],
-)
-@pytest.mark.parametrize("code", [-32000, -32005, -32602])
-async def test_range_error_in_new_words_is_split(serve: Serve, code: int, text: str, hint: int) -> None:
-    case = Case()
-
-    def limited(method: str, params: list[Any], _honest: Any) -> Answer | None:
-        if method != "eth_getLogs":
-            return None
-        span = int(params[0]["toBlock"], 16) - int(params[0]["fromBlock"], 16)
-        return error(code, text) if span > 4 else None
-
-    case.changed = limited
-    async with await observed(serve, case):
-        case.world.send(ALPHA, BETA)
-        case.chain.mine(60)
-        assert await case.look() == 0
-    assert len(case.recorded) == 1
-    assert range_hint(text) == hint
-
-
-async def test_resting_head_is_asked_for_no_range_backwards(serve: Serve) -> None:
-    """A node refuses `fromBlock` above `toBlock`; at a resting head an indexer asked for just that, for ever."""
-    case = Case()
-
-    def strict(method: str, params: list[Any], _honest: Any = None) -> Answer | None:
-        if method != "eth_getLogs" or "fromBlock" not in params[0]:
-            return None
-        first, last = (int(params[0][name], 16) for name in ("fromBlock", "toBlock"))
-        return error(-32602, "fromBlock is after toBlock, or above the head") if first > last else None
-
-    case.changed = strict
-    async with await observed(serve, case):
-        case.chain.mine(9)
-        assert await case.look(12) == 0
-        assert await case.look(12) == 0
-
-    def refuse(method: str, params: Any) -> None:
-        assert strict(method, params) is None
-
-    with reader_of(Endpoint(chain_of(9), misbehave=refuse), LIMITS) as reader:
-        position = ChainPosition.before(0)
-        for _ in range(12):
-            advance = reader.advance(position)
-            position = advance.position if advance is not None else position
-    assert position.block == 9
-
-
 async def test_receipt_that_comes_late_delays_its_message(serve: Serve) -> None:
     case = Case()
     withheld = 8
@@ -266,53 +206,4 @@ async def test_receipt_needs_no_fields_that_are_not_read(serve: Serve) -> None:
         assert case.recorded == []
         lacking = ""
         await case.look()
-    assert len(case.recorded) == 1
-
-
-def _cut(content: bytes) -> bytes:
-    return content[: len(content) // 2]
-
-
-_GZIP = {"Content-Encoding": "gzip", "Content-Type": "application/json"}
-_ANSWER = b'{"jsonrpc": "2.0", "id": 0, "result": []}'
-
-NO_ANSWERS: dict[str, Callable[[], Answer]] = {
-    "-32005 with HTTP 200": lambda: error(-32005, "daily request count exceeded, request rate limited"),
-    "429 without Retry-After": lambda: web.Response(status=429, text="slow down"),
-    "HTML with HTTP 200": lambda: web.Response(text="<html>Just a moment...</html>", content_type="text/html"),
-    "HTML with HTTP 502": lambda: web.Response(status=502, text="<html>bad gateway</html>", content_type="text/html"),
-    "cut in the middle": lambda: web.Response(body=_cut(_ANSWER), content_type="application/json"),
-    "cut gzip": lambda: web.Response(body=_cut(gzip.compress(_ANSWER)), headers=_GZIP),
-    "plain text called gzip": lambda: web.Response(body=_ANSWER, headers=_GZIP),
-    "empty": lambda: web.Response(body=b"", content_type="application/json"),
-}
-
-
-@pytest.mark.parametrize("name", NO_ANSWERS)
-async def test_answer_that_is_none_delays_and_loses_nothing(serve: Serve, name: str) -> None:
-    case = Case()
-    spoilt = True
-    case.changed = lambda _method, _params, _honest: NO_ANSWERS[name]() if spoilt else None
-    async with await observed(serve, case):
-        case.world.send(ALPHA, BETA)
-        case.chain.mine(9)
-        assert await case.look(3) == 3
-        spoilt = False
-        await case.look()
-    assert len(case.recorded) == 1
-
-
-async def test_answer_in_gzip_is_read(serve: Serve) -> None:
-    case = Case()
-
-    def compressed(_method: str, _params: list[Any], honest: Any) -> Answer:
-        response = web.json_response({"jsonrpc": "2.0", "id": 0, **honest})
-        response.enable_compression(web.ContentCoding.gzip)
-        return response
-
-    case.changed = compressed
-    async with await observed(serve, case, batch=1):
-        case.world.send(ALPHA, BETA)
-        case.chain.mine(9)
-        assert await case.look() == 0
     assert len(case.recorded) == 1

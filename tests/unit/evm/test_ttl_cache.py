@@ -39,20 +39,6 @@ class Figure:
         return self.value
 
 
-def test_older_value_is_dated_and_too_old_is_refused() -> None:
-    figure, clock = Figure(), Clock()
-    cached = Cached(figure, lasts=2, oldest=60, clock=clock)
-    assert cached.look() == Dated(1, 1_000)
-    figure.may_end.clear()
-    figure.value = 2
-    clock.now = 1_059
-    assert cached.look(0.01) == Dated(1, 1_000), "older, and it says so"
-    clock.now = 1_061
-    assert cached.look(0.01) is None, "too old to be shown, and the newer one is not there"
-    figure.may_end.set()
-    assert cached.look() == Dated(2, 1_059), "as of when its computation began"
-
-
 def test_failure_is_raised_once_and_not_repeated_at_once() -> None:
     figure, clock = Figure(), Clock()
     cached = Cached(figure, lasts=2, oldest=60, clock=clock)

@@ -65,33 +65,6 @@ def test_any_ranges_leave_out_no_block(first: int, size: int, limit: int, hint: 
     assert taken == list(range(first, last + 1))
 
 
-@for_each_case("says_how_many", [True, False])
-@for_each_case("limit", [7, 100, 2_000])
-def test_a_limit_of_blocks_is_learned_once_and_made_use_of(limit: int, *, says_how_many: bool) -> None:
-    refused, sizes = 0, list[int]()
-
-    def read(start: int, end: int) -> tuple[int, list[int]]:
-        nonlocal refused
-        if end - start + 1 > limit:
-            refused += 1
-            raise RangeTooLargeError("too large", limit if says_how_many else None)
-        sizes.append(end - start + 1)
-        return end, []
-
-    list(AdaptiveRanges().read(0, 200 * limit, read))
-    assert sum(sizes) == 200 * limit + 1
-    assert len(sizes) < 240, "200 of the largest pieces would do"
-    assert refused <= 12, "each was learned from, but for a try now and then whether the limit has grown"
-
-
-def test_a_single_block_that_is_refused_is_an_error() -> None:
-    def read(_start: int, _end: int) -> tuple[int, list[int]]:
-        raise RangeTooLargeError("too large", None)
-
-    with pytest.raises(RangeTooLargeError):
-        list(AdaptiveRanges().read(0, 10, read))
-
-
 @pytest.mark.parametrize("max_range", [1_000_000, 3])
 def test_replaced_adapter_is_followed_from_its_block(max_range: int) -> None:
     chain, second = SimulatedChain(ALPHA), b"\xa3" * 20

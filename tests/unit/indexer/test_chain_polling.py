@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from indexer.model.settings import SourceLimits
 from indexer.sources.chain import ChainReader
-from indexer.sources.position import ChainPosition, Header
+from indexer.sources.position import ChainPosition
 from tests.cases import for_each_case
 from tests.unit.indexer.endpoint import Endpoint, chain_of, reader_of, truth
 from tests.unit.indexer.logs import ALPHA
 from tests.unit.indexer.world import SimulatedChain, routed, sent_message
-
-
-def header(number: int, time: float, branch: int = 0) -> Header:
-    return Header(number=number, hash=b"%d/%d" % (number, branch), parent_hash=b"", time=int(time))
 
 
 def read_to(reader: ChainReader, position: ChainPosition) -> tuple[ChainPosition, list[tuple[int, bytes]]]:
@@ -27,50 +21,6 @@ def read_to(reader: ChainReader, position: ChainPosition) -> tuple[ChainPosition
         events = advance.events.to_pylist()
         rows += [(event["block_number"], event["block_hash"]) for event in events]
     return position, rows
-
-
-def test_empty_block_costs_one_request() -> None:
-    chain = chain_of(20)
-    endpoint = Endpoint(chain, final=0)
-    reader = reader_of(endpoint, SourceLimits())
-    position, _ = read_to(reader, ChainPosition.before(0))
-    for _ in range(10):
-        chain.mine()
-        endpoint.requests = 0
-        advance = reader.advance(position)
-        assert advance is not None
-        position = advance.position
-        assert (position.block, endpoint.requests) == (chain.head, 1)
-    endpoint.requests = 0
-    assert reader.advance(position) is None
-    assert endpoint.requests == 1
-    chain.mine(routed(sent_message(77)))
-    endpoint.requests = 0
-    advance = reader.advance(position)
-    assert advance is not None
-    assert (len(advance.events), endpoint.requests) == (1, 2)
-
-
-@pytest.mark.parametrize("restarts", [False, True])
-def test_idle_chain_costs_one_request_per_block(
-    restarts: bool,
-) -> None:
-    chain = SimulatedChain(ALPHA)
-    chain.mine(routed(sent_message(1)))  # as the router's own events when it was deployed
-    for _ in range(500):
-        chain.mine()
-    endpoint = Endpoint(chain, final=0)
-    reader = reader_of(endpoint, SourceLimits())
-    position, _ = read_to(reader, ChainPosition.before(0))
-    if restarts:
-        reader = reader_of(endpoint, SourceLimits())
-        chain.mine()
-        position, _ = read_to(reader, position)
-    for _ in range(10):
-        chain.mine()
-        endpoint.requests = 0
-        position, _ = read_to(reader, position)
-        assert (position.block, endpoint.requests) == (chain.head, 2)  # the second finds no block
 
 
 @for_each_case("blooms", [True, False])

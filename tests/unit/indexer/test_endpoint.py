@@ -11,16 +11,12 @@ from hypothesis import strategies as st
 
 from bridge.evm.endpoint_policy import EndpointPolicy, Pace
 from bridge.evm.rpc_answers import (
-    RpcError,
-    StateUnavailableError,
     TransientRpcError,
 )
-from indexer.jobs.backfill import TaskPlan, next_commit
-from indexer.model.errors import FinalityViolatedError
+from indexer.jobs.backfill import TaskPlan
 from indexer.model.settings import SourceLimits
 from indexer.sources.chain import ChainReader
 from indexer.sources.position import ChainPosition
-from tests.cases import for_each_case
 from tests.unit.indexer.endpoint import Endpoint, chain_copy, chain_of, reader_of
 from tests.unit.indexer.world import SimulatedChain, retried, sent_message
 
@@ -73,34 +69,6 @@ def forked(chain: SimulatedChain, at: int, blocks: int) -> SimulatedChain:
     return other
 
 
-def test_an_unreachable_endpoint_is_an_error_that_names_it() -> None:
-    def refuse(_method: str, _params: Any) -> httpx.Response:
-        raise ConnectionRefusedError("connection refused")
-
-    endpoint = Endpoint(chain_of(1), misbehave=refuse)
-    with (
-        reader_of(endpoint, LIMITS) as reader,
-        pytest.raises(RpcError, match=r"http://simulated.*connection refused"),
-    ):
-        reader.head()
-
-
-def test_pruned_data_is_asked_of_another_endpoint() -> None:
-    chain = chain_of(5)
-    first, archive = Endpoint(chain), Endpoint(chain)
-    first.faults = {"eth_call": (-32000, "missing trie node 0xab (path ) state 0xab is not available")}
-    archive.call_result = "0x" + "11" * 32
-    with reader_of({FIRST: first, SECOND: archive}, LIMITS) as reader:
-        caught_up(reader)
-        assert reader.call_at(chain.blocks[3].hash, [b"\x01\x02\x03\x04"]) == [bytes.fromhex("11" * 32)]
-        archive.calls.clear()
-        assert reader.head().number == 5
-        assert not archive.calls
-        archive.faults = first.faults
-        with pytest.raises(StateUnavailableError, match=r"first.*second"):
-            reader.call_at(chain.blocks[3].hash, [b"\x01\x02\x03\x04"])
-
-
 def test_backfill_does_not_fail_over_to_a_laggard() -> None:
     chain = chain_of(400)
     first, laggard = Endpoint(chain, max_range=50, final=400), Endpoint(chain_copy(chain, 150), max_range=50, final=150)
@@ -134,22 +102,6 @@ def test_an_endpoint_of_another_fork_halts_no_chain() -> None:
         assert reader.advance(position) is None
 
 
-def test_other_newest_blocks_are_followed_only_if_none_has_ours() -> None:
-    chain, clock = chain_of(30), Clock()
-    first, other = Endpoint(chain, final=10), Endpoint(forked(chain, 25, 8), final=10)
-    with reader_of({FIRST: first, SECOND: other}, LIMITS, clock) as reader:
-        position = caught_up(reader)
-        first.misbehave = down
-        for now in (0.0, 59.0):
-            clock.now = now
-            with pytest.raises(TransientRpcError, match="is on another branch: its block 30"):
-                reader.advance(position)
-        clock.now = 60.0
-        advance = reader.advance(position)
-    assert advance is not None
-    assert (advance.first, advance.position.block) == (26, 33)
-
-
 @pytest.mark.parametrize("fault", ["another fork", "a lower head", "a head below what was final"])
 def test_endpoint_that_lost_blocks_is_replaced(fault: str) -> None:
     chain, clock = chain_of(30), Clock()
@@ -172,16 +124,6 @@ def test_endpoint_that_lost_blocks_is_replaced(fault: str) -> None:
             clock.now += 5.0
     assert advance is not None
     assert (advance.first, advance.position.block) == (31, 31)
-
-
-def test_final_block_gone_everywhere_is_a_violation() -> None:
-    chain = chain_of(30)
-    both = {FIRST: Endpoint(chain, final=20), SECOND: Endpoint(chain, final=20)}
-    with reader_of(both, LIMITS) as reader:
-        position = caught_up(reader)
-        chain.reorganise(15, *[[] for _ in range(20)])
-        with pytest.raises(FinalityViolatedError, match="no longer has block 20"):
-            reader.advance(position)
 
 
 @pytest.mark.parametrize(
@@ -217,18 +159,6 @@ def test_a_readers_requests_to_one_url_are_paced_together(waits: list[float]) ->
     assert waits == [1_000.0, 2_000.0, 3_000.0]
 
 
-@for_each_case(
-    "limits, plan",
-    [
-        (EndpointPolicy(), (10_000, 20, 1)),
-        (EndpointPolicy(requests_per_second=25.0), (25_000, 2, 4)),  # eight requests under way at 0.3 s each
-        (EndpointPolicy(requests_per_second=1.0), (200_000, 1, 1)),
-    ],
-)
-def test_backfill_keeps_an_endpoint_busy(limits: EndpointPolicy, plan: tuple[int, int, int]) -> None:
-    assert TaskPlan.of(200_000, 2, limits) == plan
-
-
 @given(
     blocks=st.integers(1, 3_000_000),
     cores=st.integers(1, 64),
@@ -239,8 +169,3 @@ def test_the_tasks_of_a_plan_hold_all_ranges_and_none_is_idle(blocks: int, cores
     ranges = -(-blocks // plan.step)
     assert plan.tasks <= ranges <= plan.tasks * plan.at_once
     assert rate is None or plan.tasks <= cores
-
-
-@for_each_case("seconds, blocks", [(0, 20_000), (40, 15_000), (120, 5_000), (900, 5_000)])
-def test_a_commit_takes_about_a_minute(seconds: float, blocks: int) -> None:
-    assert next_commit(10_000, seconds) == blocks

@@ -128,50 +128,27 @@ def test_frozen_source_gives_no_request(world: World) -> None:
     assert (world.status(sent), world.ask()) == (Status.UNKNOWN, 0)
 
 
-def test_destination_that_is_not_indexed_gets_no_request(world: World) -> None:
-    sent = world.send(sent_message(destination_chain=999))
-    world.let_pass(100)
-    assert (world.status(sent), world.ask()) == (Status.UNKNOWN, 0)
-
-
-def test_recipient_failure_at_quorum_gets_no_request(world: World) -> None:
-    sent = world.send(sent_message(quorum=2))
-    world.happens(world.beta, received(sent, 1), received(sent, 2, receipts=2), failed(sent))
-    world.let_pass(1000)
-    assert (world.status(sent), world.ask()) == (Status.EXECUTION_FAILED, 0)
-
-
-def test_an_executed_message_gets_no_request(world: World) -> None:
-    sent = world.send(sent_message(quorum=1))
-    world.happens(world.beta, received(sent, 1), executed(sent))
-    world.let_pass(1000)
-    assert (world.status(sent), world.ask()) == (Status.EXECUTED, 0)
-
-
-def test_unretriable_message_is_stalled_without_a_request(world: World) -> None:
-    sent = world.send(sent_message(), retriable=False)
-    world.let_pass(100)
-    assert (world.status(sent), world.ask()) == (Status.STALLED, 0)
-
-
-def test_an_expired_message_gets_no_request(world: World) -> None:
-    sent = world.send(sent_message(ttl=50, sent_at=START))
-    world.let_pass(100)
-    assert (world.status(sent), world.ask()) == (Status.EXPIRED, 0)
-
-
-def test_a_message_whose_sender_cancels_it_gets_no_request(world: World) -> None:
-    sent = world.send(sent_message())
-    world.happens(world.alpha, cancellation_requested(sent))
-    world.let_pass(100)
-    assert (world.status(sent), world.ask()) == (Status.ROUTED, 0)
-
-
-def test_unfunded_message_gets_no_request(world: World) -> None:
-    sent = sent_message()
-    world.happens(world.alpha, unfunded(sent))
+def test_messages_that_no_retry_can_help_get_no_request(world: World) -> None:
+    elsewhere = world.send(sent_message(1, destination_chain=999))
+    refused, done = world.send(sent_message(2, quorum=2)), world.send(sent_message(3, quorum=1))
+    unretriable = world.send(sent_message(4), retriable=False)
+    mortal = world.send(sent_message(5, ttl=50, sent_at=START))
+    cancelled, unpaid = world.send(sent_message(6)), sent_message(7)
+    world.happens(world.alpha, cancellation_requested(cancelled), unfunded(unpaid))
+    world.happens(world.beta, received(refused, 1), received(refused, 2, receipts=2), failed(refused))
+    world.happens(world.beta, received(done, 1), executed(done))
     world.let_pass(1_000)
-    assert (world.status(sent), world.ask()) == (Status.UNFUNDED, 0)
+    expected = {
+        elsewhere: Status.UNKNOWN,
+        refused: Status.EXECUTION_FAILED,
+        done: Status.EXECUTED,
+        unretriable: Status.STALLED,
+        mortal: Status.EXPIRED,
+        cancelled: Status.ROUTED,
+        unpaid: Status.UNFUNDED,
+    }
+    assert {sent: world.status(sent) for sent in expected} == expected
+    assert world.ask() == 0
 
 
 def test_expiry_is_not_put_off_by_pauses(world: World) -> None:

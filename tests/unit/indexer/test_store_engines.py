@@ -24,7 +24,7 @@ from indexer.store.engine import reading_engine
 from indexer.store.limits import set_limits
 from indexer.store.retries import request_retries
 from indexer.store.store import Store
-from tests.postgresql import Server, running_postgresql
+from tests.postgresql import Server
 from tests.unit.indexer.logs import ALPHA, BETA
 from tests.unit.indexer.stories import fork_of
 from tests.unit.indexer.test_store_apply import MESSAGES, steps
@@ -148,12 +148,6 @@ STORIES = st.lists(steps(), max_size=6)
 FROM_ONE_FIXTURE = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=FROM_ONE_FIXTURE)
-@given(story=STORIES)
-def test_both_engines_give_the_same_tables(pair: Pair, story: list[dict[str, Any]]) -> None:
-    play(pair, story)
-
-
 @pytest.mark.long
 @settings(max_examples=100, deadline=None, suppress_health_check=FROM_ONE_FIXTURE)
 @given(story=STORIES)
@@ -202,23 +196,6 @@ def test_a_reader_of_postgresql_sees_one_state_and_can_not_write(postgresql: Ser
             connection.execute(text("delete from events"))
     engine.dispose()
     store.close()
-
-
-def test_restarted_server_has_all_commits() -> None:
-    with running_postgresql(durable=True) as server:
-        url = server.new_url()
-        store = Store(url)
-        alpha, _ = new_world()
-        alpha.mine(routed(MESSAGES[0]))
-        apply(store, alpha)
-        before = contents(store, *tables.metadata.sorted_tables)
-        server.stop()
-        server.start()
-        assert contents(store, *tables.metadata.sorted_tables) == before
-        alpha.mine(routed(MESSAGES[1]))
-        apply(store, alpha, first=2)
-        assert len(contents(store)["messages"]) == 2
-        store.close()
 
 
 def test_schema_with_other_tables_is_refused(postgresql: Server) -> None:

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from bridge.protocol.delivery_policy import DEFAULT_POLICIES
-from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.protocol.ports import Call, Dispatch
 from bridge.records.outbox import OutboxEntry, OutboxState
@@ -20,8 +19,8 @@ from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.simulation.contracts import GMPS
 from tests.support.simulation.world import Sent
 from tests.support.stores import memory_store
-from tests.unit.relayer.entries import only_entry, with_adapter
-from tests.virtual_time import crash, in_virtual_time, running, until
+from tests.unit.relayer.entries import with_adapter
+from tests.virtual_time import in_virtual_time, running, until
 
 ALPHA, BETA = 31337, 31338
 
@@ -111,23 +110,4 @@ async def test_reorg_repeats_every_delivery_of_a_batch(depth: int) -> None:
         assert [world.executions(one.message) for one in sent] == [0] * 5
         await until(lambda: not complaints(history))
     assert len(slots(store)[0].transaction_keys) == 5
-    await world.stop()
-
-
-@in_virtual_time
-async def test_restart_finds_every_message_of_a_batch() -> None:
-    world, store = World(), memory_store()
-    world.start()
-    sent = await burst(world, 5)
-    world.chains[BETA].base_fee = 1_000  # nothing gets into a block
-    first = SimulatedRelayer(world, store, max_calls_per_tx=8)
-    task = asyncio.create_task(first.run())
-    await until(lambda: any(slot.latest is not None for slot in slots(store)))
-    await crash(first, task)
-    world.chains[BETA].base_fee = 10
-    async with running(SimulatedRelayer(world, store, name="next", max_calls_per_tx=8)):
-        await until(lambda: all_executed(world, sent))
-        await until(lambda: {entry.state for entry in store.outbox.listed()} == {OutboxState.DELIVERED})
-    assert [len(slot.transaction_keys) for slot in slots(store)] == [5]
-    assert {only_entry(store, one).dispatch.gmp for one in sent} == {Gmp.HYPERLANE}
     await world.stop()

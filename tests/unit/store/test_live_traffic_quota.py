@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-from typing import Any
-
 import pytest
-from sqlalchemy import event, text
 
 from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp
@@ -83,19 +79,3 @@ def test_live_traffic_respects_its_ordering_key(store: Store) -> None:
     observe(store, message(3), at=NOW - 1)
     assert nonces(claim(store, 1, 1, in_order=True)) == [1]
     assert claim(store, 1, 1, in_order=True) == []
-
-
-def test_new_entries_have_an_index_of_their_own(url: str) -> None:
-    seen: list[tuple[str, Any]] = []
-    with closing(Store(url)) as store:
-        with_failing(store, 500)
-        engine = store._database.engine
-        event.listen(engine, "before_cursor_execute", lambda *call: seen.append((call[2], call[3])))
-        with engine.begin() as connection:
-            connection.execute(text("ANALYZE"))
-        claim(store, 4, 4)
-        ((query, values),) = [one for one in seen if "fence = 0" in one[0]]
-        explain = "EXPLAIN QUERY PLAN" if engine.dialect.name == "sqlite" else "EXPLAIN"
-        with engine.connect() as connection:
-            plan = "\n".join(str(tuple(row)) for row in connection.exec_driver_sql(f"{explain} {query}", values))
-    assert "ix_outbox_never_claimed" in plan, plan
