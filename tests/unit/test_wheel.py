@@ -15,8 +15,6 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.anvil.rpc import free_ports
-from tests.unit.cli.network import write_network
 from tests.wheel import build_wheel
 
 pytestmark = pytest.mark.long
@@ -122,47 +120,6 @@ print(bridge.client.Client.__name__)
     assert "network 'nowhere' is not deployed" in done.stderr or "no key to sign with" in done.stderr, done.stderr
 
 
-def test_the_commands_that_ask_chains_need_no_stores(wheel: Path, tmp_path: Path) -> None:
-    home = {"WAYBILL_HOME": str(tmp_path)}
-    write_network(tmp_path)
-    for words in ("doctor --json", "message list", "gmp pause axelar --key 0x12", "role show", "config show --json"):
-        done = run(wheel, tmp_path, typed(words), **home)
-        assert "not installed" not in done.stderr, f"{words}: {done.stderr}"
-        assert "Traceback" not in done.stderr, f"{words}: {done.stderr}"
-    modules = (
-        "network",
-        "deploy",
-        "send",
-        "message",
-        "action",
-        "lane",
-        "tripwire",
-        "status",
-    )
-    code = f"import importlib\nfor name in {modules}: importlib.import_module(f'bridge.cli.{{name}}')"
-    done = run(wheel, tmp_path, code)
-    assert done.returncode == 0, done.stderr
-
-
-def test_where_a_relayer_runs_the_index_is_read_and_shown(wheel: Path, tmp_path: Path) -> None:
-    home = {"WAYBILL_HOME": str(tmp_path)}
-    write_network(tmp_path)
-    index = tmp_path / ".waybill" / "devnet" / "index.db"
-    create = f"from indexer.store.store import Store\nStore('sqlite:///{index}').engine.dispose()"
-    index.parent.mkdir(parents=True)
-    done = run(wheel, tmp_path, create, "relayer", "index")
-    assert done.returncode == 0, done.stderr
-    for words, said in (
-        ("message list", "the index has no such messages"),
-        ("doctor", "relayer's store"),
-    ):
-        done = run(wheel, tmp_path, typed(words), "relayer", **home)
-        assert "not installed" not in done.stderr, f"{words}: {done.stderr}"
-        assert said in done.stdout + done.stderr, f"{words}: {done.stdout}{done.stderr}"
-    done = run(wheel, tmp_path, "import bridge.cli.web_server", "relayer")
-    assert done.returncode == 0, done.stderr
-
-
 @pytest.mark.parametrize(
     ("words", "extra"),
     [
@@ -177,11 +134,3 @@ def test_a_command_that_lacks_packages_names_the_extra(wheel: Path, tmp_path: Pa
     assert "which is not installed" in done.stderr
     assert f"next  pip install 'waybill[{extra}]'" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_devnet_from_the_wheel_names_what_is_missing(wheel: Path, tmp_path: Path) -> None:
-    # npm fetches the GMPs' contracts, and is not there.
-    nowhere = {"PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    done = run(wheel, tmp_path, typed(f"devnet up --port {free_ports(2)[0]}"), "devnet", **nowhere)
-    assert done.returncode == 1, done.stdout
-    assert "npm is missing; install Node >= 20" in " ".join(done.stderr.split())

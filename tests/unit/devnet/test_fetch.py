@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from bridge.devnet import fetch as fetching
-from bridge.devnet.fetch import ArtifactError, Package, integrity_of, pinned_packages
-from bridge.devnet.paths import GMP_ARTIFACTS
+from bridge.devnet.fetch import ArtifactError, Package, integrity_of
 
 ROOT = Path(__file__).resolve().parents[3]
 ABI = [{"type": "constructor", "inputs": [{"name": "owner", "type": "address"}]}]
@@ -101,37 +100,6 @@ def test_unpinned_tarball_is_refused(package: Package, tmp_path: Path) -> None:
         fetch([replace(package, gmp="another"), other], target)
     assert [file.relative_to(target).as_posix() for file in target.rglob("*.json")] == ["sample/Mailbox.json"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["gmp", "published.tgz"]
-
-
-@pytest.mark.parametrize(
-    ("contract", "message"),
-    [
-        ("Nowhere.sol/Nowhere", "no file artifacts/Nowhere.sol/Nowhere.json"),
-        ("Unlinked.sol/Unlinked", "empty or has unlinked libraries"),
-        ("Interface.sol/Interface", "empty or has unlinked libraries"),
-    ],
-)
-def test_contract_that_can_not_be_deployed_is_refused(
-    package: Package, tmp_path: Path, contract: str, message: str
-) -> None:
-    wrong = replace(package, layout="hardhat", folder="artifacts", contracts=[contract])
-    with pytest.raises(ArtifactError, match=message):
-        fetch([wrong], tmp_path / "gmp")
-
-
-def test_contracts_left_out_of_the_pins_are_removed(package: Package, tmp_path: Path) -> None:
-    fetch([package, replace(package, gmp="old")], tmp_path / "gmp")
-    fetch([package], tmp_path / "gmp")
-    assert [folder.name for folder in (tmp_path / "gmp").iterdir() if folder.is_dir()] == ["sample"]
-
-
-def test_set_up_unpacked_every_pinned_contract() -> None:
-    for package in pinned_packages():
-        for contract in package.contracts:
-            artifact = read(GMP_ARTIFACTS / package.gmp / f"{package.name_of(contract)}.json")
-            assert str(artifact["source"]).startswith(f"{package.specifier}/")
-            assert artifact["abi"]
-            assert len(bytes.fromhex(str(artifact["bytecode"])[2:])) > 100
 
 
 def test_package_fetches_once_per_change_of_pins(

@@ -302,11 +302,3 @@ def test_malformed_log_voids_the_answer(field: str, value: Any) -> None:
     book.logs[0][field] = value
     with pytest.raises(MalformedLogsError):
         raw_logs(book.logs)
-
-
-def test_a_log_without_a_field_condemns_the_answer() -> None:
-    book = LogBook()
-    book.add(1, [b"\x77" * 32], b"")
-    del book.logs[0]["transactionHash"]
-    with pytest.raises(MalformedLogsError):
-        raw_logs(book.logs)

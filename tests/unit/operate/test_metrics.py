@@ -328,18 +328,6 @@ async def test_a_delivery_that_is_set_back_again_and_again_is_stuck(
             assert value(found, "waybill_outbox_stuck_entries", **LANE, gmp="axelar") == stuck
 
 
-async def test_open_deliveries_count_as_lag(chains: dict[int, EvmChain], tmp_path: Path) -> None:
-    now = NOW
-    with closing(open_store(f"sqlite:///{tmp_path}/bridge.db")) as store:
-        store.observations.record(observed_range(*map(message, (1, 2, 3)), gmps=(Gmp.AXELAR,), now=now))
-        delivered, _ = store.outbox.claim(
-            worker="w", destination_chain=BETA, gmps={Gmp.AXELAR}, limit=2, now=now, lease=30
-        )
-        store.outbox.finish([Delivered(delivered.current_claim, ObservedDelivery(block(9), word("delivery")))], now)
-        found = exposed(await monitor(store, chains, tmp_path, memory_dead_letters()).exposition())
-    assert value(found, "waybill_lag_messages", **LANE, gmp="axelar") == 2
-
-
 async def test_streams_that_wait_were_sent_and_have_halted_are_counted(
     chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
@@ -392,20 +380,6 @@ async def test_a_chain_that_is_down_hides_no_other_number(
     assert value(found, "waybill_scrape_problem", part="beta") == 1
     assert value(found, "waybill_endpoint_up", chain="beta", endpoint=servers[1].url) == 0
     assert value(found, "waybill_lag_messages", **LANE, gmp="axelar") == 2
-
-
-async def test_letter_counts_until_decided(chains: dict[int, EvmChain], tmp_path: Path) -> None:
-    store = memory_store()
-    fill(store)
-    dead_letters = letters_of(store)
-    axelar = {**LANE, "gmp": "axelar"}
-    found = exposed(await monitor(store, chains, tmp_path, dead_letters).exposition())
-    assert value(found, "waybill_dead_letters", **axelar) == 1
-    (letter,) = dead_letters.dead_letters()
-    dead_letters.append(happened(letter.event_id, RecordKind.DECIDED, 1, decisionType=Decision.ABANDON), SEAL)
-    found = exposed(await monitor(store, chains, tmp_path, dead_letters).exposition())
-    assert value(found, "waybill_dead_letters", **axelar) == 0
-    assert value(found, "waybill_outbox_entries", **axelar, state="DEAD") == 1
 
 
 async def test_dead_letters_that_are_away_hide_no_other_number(chains: dict[int, EvmChain], tmp_path: Path) -> None:

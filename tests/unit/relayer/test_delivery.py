@@ -95,19 +95,6 @@ class Asked(SimulatedAdapter):
         return await super().next_call(dispatch, attestation)
 
 
-@in_virtual_time
-async def test_what_a_receipt_shows_is_not_asked_for_again() -> None:
-    world, store = World(), memory_store()
-    world.start()
-    Asked.calls = 0
-    async with running(with_adapter(SimulatedRelayer(world, store), world, Asked)):
-        sent = world.send(ALPHA, BETA, gmps=(Gmp.HYPERLANE, Gmp.AXELAR))
-        await until(lambda: [c.count for c in store.outbox.counts() if c.state is OutboxState.DELIVERED] == [1, 1])
-        assert {entry.delivery is not None for entry in store.outbox.entries(sent.message.id)} == {True}
-    assert Asked.calls == 1 + 2  # one per transaction; Axelar takes two
-    await world.stop()
-
-
 @for_each_case("differs", ["nothing", "router", "message", "source", "gmp", "event", "success"])
 def test_only_the_routers_own_event_shows_a_delivery(differs: str) -> None:
     sent = dispatch(message(), Gmp.WORMHOLE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Sequence
 
 import pytest
@@ -35,8 +34,6 @@ from tests.unit.relayer.commits import (
     world_with_blocks,
 )
 from tests.virtual_time import in_virtual_time, running, until
-
-AT_LEAST_ONCE = (CommitStrategy.BATCH, CommitStrategy.MESSAGE, CommitStrategy.TIME)
 
 
 async def one_held_and_delivered(world: World, count: int) -> None:
@@ -169,49 +166,6 @@ async def test_time_strategy_repeats_since_its_timer() -> None:
             await until(lambda: all(e.state is OutboxState.DELIVERED for e in store.outbox.listed(limit=99)))
         assert repeated(store) == 6 + 1
         assert world.chains[BETA].broadcasts == sent + 1, "only the held one needed a transaction"
-
-
-@in_virtual_time
-async def test_time_strategy_commits_by_timer_alone() -> None:
-    store = CountingStore()
-    async with world_with_blocks() as world, running(bridge_with(world, store, CommitStrategy.TIME)):
-        sent = world.send(ALPHA, BETA)
-        await until(lambda: bool(sent.created) and world.executions(sent.message) == 1)
-        executed = second()
-        await until(lambda: store.commits != [])
-        assert store.commits[0][0] - executed == pytest.approx(30, abs=1)
-
-
-@pytest.mark.long
-@for_each_case("strategy", [CommitStrategy.AT_MOST_ONCE, *AT_LEAST_ONCE])
-@for_each_case("ordering", Ordering)
-@in_virtual_time
-async def test_at_most_once_loses_only_failures_after_commit(ordering: Ordering, strategy: CommitStrategy) -> None:
-    store = CountingStore()
-    async with world_with_blocks() as world:
-        bridge = bridge_with(world, store, strategy, ordering=ordering)
-        senders = bridge.relayer.deliveries[BETA]._sender
-        failures = itertools.chain([True], itertools.repeat(False))
-        send = senders.send
-
-        async def fails_once(*arguments: object, **named: object) -> object:
-            if next(failures):
-                raise RuntimeError("the process ran out of luck between commit and broadcast")
-            return await send(*arguments, **named)  # type: ignore[arg-type]  # passes on whatever came
-
-        senders.send = fails_once  # type: ignore[method-assign, assignment]  # breaks it on purpose
-        async with running(bridge):
-            lost = world.send(ALPHA, BETA)
-            await until(lambda: store.commits != [])
-            kept = world.send(ALPHA, BETA)
-            await until(lambda: bool(kept.created) and world.executions(kept.message) == 1)
-            await asyncio.sleep(120)
-            assert entry_of(store, lost).state is OutboxState.DELIVERED
-            assert entry_of(store, kept).delivery is not None
-            assert entry_of(store, kept).confirmed_at is not None
-        is_lost = strategy is CommitStrategy.AT_MOST_ONCE
-        assert world.executions(lost.message) == (0 if is_lost else 1)
-        assert (entry_of(store, lost).delivery is None) == is_lost
 
 
 @in_virtual_time

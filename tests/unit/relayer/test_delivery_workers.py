@@ -258,37 +258,3 @@ async def test_phase_timeout_behind_a_stuck_nonce_costs_no_try() -> None:
     codes = {one.failure.code for one in store.outbox.failures(only_entry(store, first).event_id)}
     assert codes == {"DELIVERY_TIMEOUT"}
     await world.stop()
-
-
-@in_virtual_time
-async def test_phase_timeout_after_a_step_that_waited_costs_no_try() -> None:
-    """The first of two transactions waited for another nonce, and the phase ends before the second is known."""
-    world, store = World(block_time=1), memory_store()
-    world.start()
-    relaying = RelaySettings(phase_timeouts=PhaseSettings(deliver=7.0))
-    sending = tuned(SendingSettings(poll_interval=0.5, fee_bump_after=10_000), INCLUSION_TIMEOUT=600)
-    asked: list[bytes] = []
-
-    class Slow(SimulatedAdapter):
-        """Its node takes long over the first question about what is left to do."""
-
-        async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
-            asked.append(dispatch.message_id)
-            if self.gmp is Gmp.AXELAR and len(asked) == 3:
-                await asyncio.sleep(1_000)
-            return await super().next_call(dispatch, attestation)
-
-    bridge = with_adapter(SimulatedRelayer(world, store, relaying=relaying, sending=sending), world, Slow)
-    async with running(bridge):
-        first = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
-        await until(lambda: world.chains[BETA].pool != {})
-        world.chains[BETA].base_fee = 500  # more than the first one offers
-        behind = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC, gmps=(Gmp.AXELAR,))
-        await until(lambda: behind.created != [] and behind.message.id in asked)
-        await asyncio.sleep(4)
-        world.chains[BETA].base_fee = 10
-        await until(lambda: world.executions(behind.message) == 1)
-    (failure,) = store.outbox.failures(only_entry(store, behind).event_id)
-    assert (failure.failure.code, only_entry(store, behind).failed_tries) == ("UnansweredError", 0)
-    assert world.executions(first.message) == 1
-    await world.stop()

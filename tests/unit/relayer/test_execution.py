@@ -7,18 +7,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import pytest
 from eth_utils import function_signature_to_4byte_selector
 
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.lanes import Lane, LaneChange, LaneState
 from bridge.protocol.message import Message
 from bridge.records.jobs import ExecutionJob, ExecutionState
 from bridge.records.outbox import OutboxState
-from bridge.records.relay_policy import RelayPolicy
-from bridge.records.spending import SpendBounds
 from bridge.records.transactions import Slot
 from bridge.relayer.execution import Execution
 from bridge.relayer.settings import RelaySettings
@@ -34,7 +30,6 @@ from tests.support.stores import memory_store
 from tests.virtual_time import in_virtual_time, running, until
 
 GMPS = (Gmp.HYPERLANE, Gmp.WORMHOLE)
-LANE = Lane(ALPHA, BETA)
 
 
 @dataclass
@@ -182,10 +177,6 @@ async def test_guard_rejection_is_not_tried_again(signature: str, code: str) -> 
         assert case.executions == 1
 
 
-def change(state: LaneState) -> LaneChange:
-    return LaneChange(lane=LANE, state=state, reason="a drill", by="ann", at=1)
-
-
 def execution(case: Case, gate: SpendGate) -> Execution:
     bridge = SimulatedRelayer(case.world, case.store)
     return Execution(
@@ -197,41 +188,3 @@ def execution(case: Case, gate: SpendGate) -> Execution:
         gate=gate,
         clock=case.world.clock,
     )
-
-
-@pytest.mark.long
-@for_each_case(
-    "named, outcome",
-    [
-        ({"accepts": RelayPolicy(withheld_sources=frozenset({ALPHA}))}, "leave messages of its sender or lane alone"),
-        ({"accepts": RelayPolicy(senders=frozenset({bytes(32)}))}, "leave messages of its sender or lane alone"),
-        ({"bounds": SpendBounds(lane=1)}, "spending.lane_per_day is 1 wei"),
-        ({"bounds": SpendBounds(message=10**9)}, "spending.message is 0.000000001 ether"),
-    ],
-)
-@in_virtual_time
-async def test_lists_and_limits_hold_for_executions_too(named: dict[str, Any], outcome: str) -> None:
-    async with relayed() as case:
-        case.store.lanes.change(change(LaneState.PAUSED))  # the relayer itself leaves it alone
-        case.pause(paused=False)
-        await asyncio.sleep(3)
-        case.store.lanes.change(change(LaneState.RUNNING))
-        gate = SpendGate(case.store.spending, case.world.clock, **named)
-        found = await execution(case, gate).execute(case.message.id)
-        assert found.state is ExecutionState.BLOCKED
-        assert outcome in found.outcome
-        assert case.transactions == []
-
-
-@pytest.mark.long
-@in_virtual_time
-async def test_retry_request_without_need_executes() -> None:
-    async with relayed() as case:
-        case.pause(paused=False)
-        await asyncio.sleep(2)
-        (first, _) = case.store.outbox.entries(case.message.id)
-        (job,) = case.store.jobs.of_message(ExecutionJob, first.dispatch.message_id)
-        ended = job.settled(ExecutionState.ENDED, "", case.world.clock.now(), seen=None)
-        assert case.store.jobs.save(ended, fence=job.fence)  # as if nobody waited for it
-        case.world.request_retry(case.message)
-        await until(lambda: case.executions == 1, seconds=30)

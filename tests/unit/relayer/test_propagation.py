@@ -19,7 +19,6 @@ from bridge.evm.locks import LOCKED_RECIPIENT, MessageLock, retake_lock_call
 from bridge.evm.sender import Sending
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.lanes import Lane
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.ports import Block, Call, Chain, Receipt
 from bridge.records.dead_letters import Decision, RecordKind
@@ -44,7 +43,6 @@ from tests.support.stores import memory_store
 from tests.unit.dead_letters.world import SEALER, entered, happened
 from tests.virtual_time import in_virtual_time, running, until
 
-LANE = Lane(ALPHA, BETA)
 SOON = tuned(PropagationSettings(threshold=20, pause=10), longest_pause=60)
 """With it, all that takes hours by default is over in minutes."""
 
@@ -137,21 +135,6 @@ async def test_lag_above_300_seconds_brings_the_message_forward() -> None:
         assert len(counting.at) == 1
         (heartbeat,) = store.finality_records.heartbeats()
         assert heartbeat.progress.lag_seconds > 295
-    await world.stop()
-
-
-@pytest.mark.long
-@in_virtual_time
-async def test_the_gap_is_seen_by_its_heartbeat_alone() -> None:
-    world, store, counting = World(), memory_store(), Counting()
-    world.start()
-    world.down.add(Gmp.HYPERLANE)
-    silent = tuned(PropagationSettings(), LOOK=1, LONGEST_LOOK=1, heartbeat=10**6)
-    async with running(SimulatedRelayer(world, store)), at_work(propagation(world, store, counting, silent)):
-        sent = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
-        await until(lambda: sent.created != [] and store.jobs.newest(SyncJob, sent.message.id) is not None)
-        await asyncio.sleep(600)
-        assert (store.finality_records.heartbeats(), counting.at) == ([], [])
     await world.stop()
 
 
@@ -360,42 +343,6 @@ async def test_where_the_destination_disagrees_the_primary_record_wins() -> None
     await world.stop()
 
 
-@pytest.mark.long
-@in_virtual_time
-async def test_diverged_change_is_reconciled_until_shown() -> None:
-    world, store, counting = World(), memory_store(), Counting()
-    world.start()
-    world.down.add(Gmp.HYPERLANE)
-    one = propagation(world, store, counting)
-    async with running(SimulatedRelayer(world, store)):
-        sent = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
-        await until(lambda: store.outbox.counts() != [])
-        await step(one)
-        held = followed(store, sent.message)
-        diverged = replace(held, state=SyncState.DIVERGED, tries=PropagationSettings().most)
-        store.jobs.save(diverged, fence=held.fence)
-        found = await one.reconcile(sent.message.id)
-        forced = f"reconciled by force with its record of block {found.record.block.number}; "
-        assert (found.state, found.outcome.startswith(forced)) == (SyncState.DIVERGED, True)
-        assert counting.by_force == [True]
-        world.down.clear()
-        await until(lambda: world.executions(sent.message) == 1)
-        await asyncio.sleep(30)
-        await one.reconcile(sent.message.id)
-        await asyncio.sleep(30)
-        assert (await one.reconcile(sent.message.id)).state is SyncState.APPLIED
-    assert counting.by_force == [True], "what the destination shows is not forced on it again"
-    await world.stop()
-
-
-async def resolved(world: World, store: Store, kind: Kind = Kind.STATE_SYNC) -> Message:
-    """A message that is applied, and known to be."""
-    sent = world.send(ALPHA, BETA, kind=kind)
-    await until(lambda: sent.created != [] and store.jobs.newest(SyncJob, sent.message.id) is not None)
-    await until(lambda: followed(store, sent.message).state is SyncState.APPLIED)
-    return sent.message
-
-
 @in_virtual_time
 async def test_record_names_the_standing_block_after_a_reorg() -> None:
     world, store, sent = World(), memory_store(), message(kind=Kind.STATE_SYNC)
@@ -450,25 +397,6 @@ async def test_one_state_change_to_several_chains_is_traced_to_each() -> None:
         await until(lambda: all(followed(store, each.message).state is SyncState.APPLIED for each in sent))
     records = [followed(store, each.message).record for each in sent]
     assert [record.destination_chain for record in records] == [BETA, BETA + 1]
-    await world.stop()
-
-
-@pytest.mark.long
-@in_virtual_time
-async def test_silent_destination_delays_no_other() -> None:
-    world, store = World(chains=3), memory_store()
-    world.start()
-    one = propagation(world, store, Counting(), tuned(PropagationSettings(), BATCH=2))
-    async with running(SimulatedRelayer(world, store)), at_work(one):
-        world.chains[BETA].faults.unavailable = 1
-        silent = [world.send(ALPHA, BETA, kind=Kind.STATE_SYNC) for _ in range(5)]
-        await until(lambda: all(each.created and store.jobs.newest(SyncJob, each.message.id) for each in silent))
-        sent = world.send(ALPHA, BETA + 1, kind=Kind.STATE_SYNC)
-        await until(lambda: sent.created != [] and store.jobs.newest(SyncJob, sent.message.id) is not None)
-        await until(lambda: followed(store, sent.message).state is SyncState.APPLIED)
-        assert {followed(store, each.message).state for each in silent} == {SyncState.PENDING}
-        world.chains[BETA].faults.unavailable = 0
-        await until(lambda: all(followed(store, each.message).state is SyncState.APPLIED for each in silent))
     await world.stop()
 
 

@@ -277,17 +277,3 @@ async def test_a_retry_by_hand_that_can_not_be_made_says_why() -> None:
         with pytest.raises(RetryFailedError, match="it was executed"):
             await case.bridge.recovery.retry(fixed.message.id)
     await case.world.stop()
-
-
-@in_virtual_time
-async def test_message_with_other_content_is_not_retried() -> None:
-    case = Stalled()
-    async with running(case.bridge):
-        sent = case.world.send(ALPHA, BETA, gmps=(H,))
-        await until(lambda: case.store.observations.message(sent.message.id) is not None if sent.created else False)
-        original = sent.message.encode()
-        replace_envelope(case.store, sent.message.id, original[:-1] + b"!")
-        with pytest.raises(RetryFailedError, match="it was not routed as retriable"):
-            await case.bridge.recovery.retry(sent.message.id)
-    assert case.world.chains[ALPHA].state.sent[sent.message.id][1] == 0
-    await case.world.stop()

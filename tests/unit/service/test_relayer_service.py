@@ -33,13 +33,6 @@ LANE = Lane(ALPHA, BETA)
 DAY = 86_400  # seconds
 
 
-class Nobody:
-    """Stands for the lock of a store that nobody else works on."""
-
-    def renew(self) -> None:
-        """Holds it anyway."""
-
-
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     return Settings.load(
@@ -87,13 +80,6 @@ def test_deliveries_go_by_the_settings_rows(settings: Settings, service: Relayer
     policies = deliveries_of(service)._policies
     assert policies.operator.rows == rows
     assert policies.operator.bounds.max_retries == 7
-
-
-def test_no_two_waits_are_drawn_alike(service: RelayerService) -> None:
-    drawn = [deliveries_of(service)._random() for _ in range(1_000)]
-    assert len(set(drawn)) > 990
-    assert 0 <= min(drawn) < 0.05
-    assert 0.95 < max(drawn) < 1
 
 
 def test_phases_end_after_the_settings_times(service: RelayerService) -> None:

@@ -58,13 +58,6 @@ def current(store: Store, entry: OutboxEntry) -> OutboxEntry:
     return found
 
 
-def test_a_claim_says_who_holds_the_entry_and_since_when(store: Store) -> None:
-    (entry,) = claim(store)
-    assert current(store, entry) == entry
-    assert (entry.state, entry.claimed_by, entry.claimed_at) == (OutboxState.CLAIMED, "w", NOW)
-    assert entry.lease_until == NOW + LEASE
-
-
 def test_gmp_fails_while_a_failed_entry_is_open(store: Store) -> None:
     (first,) = claim(store)
     assert store.outbox.failing(ALPHA, BETA) == frozenset()
@@ -97,14 +90,6 @@ def test_a_dead_entry_is_kept_and_never_claimed_again(store: Store) -> None:
     assert entry.event_id not in {one.event_id for one in claim(store, limit=9, now=NOW + 1e9)}
 
 
-def test_delivered_entry_keeps_its_proof(store: Store) -> None:
-    (entry,) = claim(store)
-    store.outbox.finish([Delivered(entry.current_claim, delivery())], NOW + 1)
-    after = current(store, entry)
-    assert (after.state, after.delivered_at, after.delivery) == (OutboxState.DELIVERED, NOW + 1, delivery())
-    assert entry.event_id not in {one.event_id for one in claim(store, limit=9, now=NOW + 1e9)}
-
-
 def test_each_failure_stays_in_the_history_in_order(store: Store) -> None:
     (entry,) = claim(store, limit=1)
     store.outbox.finish([TryAgain(entry.current_claim, failure(NOW), NOW)], NOW)
@@ -115,21 +100,6 @@ def test_each_failure_stays_in_the_history_in_order(store: Store) -> None:
         (1, "w", NOW, FailureKind.TRANSIENT),
         (2, "v", NOW + 9, FailureKind.TERMINAL),
     ]
-
-
-def test_many_claims_end_in_one_transaction(store: Store) -> None:
-    first, second, third = claim(store, limit=3)
-    lost = store.outbox.finish(
-        [
-            Delivered(first.current_claim, delivery()),
-            TryAgain(second.current_claim, failure(), NOW),
-            Dead(third.current_claim, failure()),
-        ],
-        NOW,
-    )
-    assert lost == set()
-    states = [current(store, entry).state for entry in (first, second, third)]
-    assert states == [OutboxState.DELIVERED, OutboxState.PENDING, OutboxState.DEAD]
 
 
 @pytest.mark.parametrize("how", ["delivered", "retry", "dead"])

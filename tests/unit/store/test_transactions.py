@@ -90,17 +90,6 @@ def test_lost_claims_alone_get_no_nonce(store: Store) -> None:
     ]
 
 
-def test_included_slots_are_returned_as_they_are(store: Store) -> None:
-    slots = [signed(store, name) for name in ("a", "b")]
-    inclusions = [
-        (slot.slot_id, Inclusion(word(slot.transaction_key), block(5), succeeded=True)) for slot in reversed(slots)
-    ]
-    included = store.transactions.include(inclusions)
-    assert sorted(slot.transaction_key for slot in included) == ["a", "b"]
-    assert all(slot == store.transactions.slot(slot.slot_id) for slot in included)
-    assert {slot.state for slot in included} == {SlotState.INCLUDED}
-
-
 def test_a_claim_whose_source_was_reorged_away_gets_no_nonce(store: Store) -> None:
     store.observations.record(observed_range(message()))
     (entry,) = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=1, now=200, lease=10)
