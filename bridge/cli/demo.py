@@ -102,7 +102,6 @@ def _draw(console: Console, report: Report) -> None:
             "duplicates absorbed",
             f"{audit.duplicates_absorbed}: {audit.late_receipts} late, {audit.repeated_deliveries} repeated",
         ],
-        ["refused by the recipient, executed later", str(audit.execution_failures_recovered)],
         *([outcome.text, _outcome(outcome)] for outcome in report.actions),
         ["divergences", str(len(report.divergences))],
         ["latency p50 / p95, from block to block", f"{latency['p50']} / {latency['p95']} ms"],

@@ -238,8 +238,6 @@ def check_demonstration(terminal: Terminal, output: str) -> None:
     for line in ("freeze gold on beta and gamma", "unfreeze gold on beta and gamma"):
         assert line in output
     assert report["lateReceipts"] >= retries["executed"]
-    assert report["repeatedDeliveries"] > 0
-    assert report["executionFailuresRecovered"] > 0
     assert set(report["perGmp"]) >= {"hyperlane", "axelar", "wormhole"}, "a phase that is retried may go over others"
     assert not processes_of(terminal.home), "the demonstration left processes behind"
 

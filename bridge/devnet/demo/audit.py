@@ -10,7 +10,6 @@ from bridge.protocol.deployment import Deployment
 from bridge.protocol.events import (
     SIGNATURES,
     DuplicateAbsorbed,
-    ExecutionFailed,
     MessageEvent,
     MessageExecuted,
     MessageReceived,
@@ -31,7 +30,6 @@ class MessageFacts:
     routed: int = 0
     retries: int = 0
     executed: int = 0
-    failures: int = 0
     receipts: set[Gmp] = field(default_factory=set)
     executed_after_receipts: int = 0
     routed_at: int = 0  # Unix seconds
@@ -50,7 +48,6 @@ class Audit:
     retried_and_executed: frozenset[bytes]
     late_receipts: int
     repeated_deliveries: int
-    execution_failures_recovered: int
     per_gmp: Mapping[str, Mapping[str, int]]
     latencies_ms: tuple[int, ...]  # ascending; between the blocks of routing and execution
 
@@ -84,7 +81,6 @@ async def audit(deployment: Deployment, chains: Mapping[int, Chain]) -> Audit:
         ),
         late_receipts=sum(len(fact.receipts) - fact.executed_after_receipts for fact in all_facts if fact.executed),
         repeated_deliveries=sum(counts["duplicates"] for counts in per_gmp.values()),
-        execution_failures_recovered=sum(1 for fact in all_facts if fact.failures and fact.executed),
         per_gmp={
             gmp.label: {what: counts[what] for what in ("dispatched", "received", "duplicates")}
             for gmp, counts in sorted(per_gmp.items())
@@ -135,8 +131,6 @@ def _note(fact: MessageFacts, per_gmp: Mapping[Gmp, Counter[str]], event: Messag
             fact.executed += 1
             fact.executed_at = timestamp
             fact.executed_after_receipts = len(fact.receipts)
-        case ExecutionFailed():
-            fact.failures += 1
         case DuplicateAbsorbed():
             per_gmp[Gmp(event.gmp)]["duplicates"] += 1
 

@@ -63,7 +63,6 @@ class Report:
             "repeatedDeliveries": audit.repeated_deliveries,
             "retries": self.retries,
             "duplicatesAbsorbed": audit.duplicates_absorbed,
-            "executionFailuresRecovered": audit.execution_failures_recovered,
             "actions": [outcome.to_json() for outcome in self.actions],
             "divergences": self.divergences,
             "perGmp": audit.per_gmp,
@@ -121,7 +120,6 @@ def _comparable(audit: Audit) -> dict[str, Any]:
         "retriesExecuted": len(audit.retried_and_executed),
         "lateReceipts": audit.late_receipts,
         "duplicatesAbsorbed": audit.repeated_deliveries,
-        "executionFailuresRecovered": audit.execution_failures_recovered,
         "perGmp": audit.per_gmp,
     }
 

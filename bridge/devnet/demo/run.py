@@ -7,17 +7,18 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from bridge.client import Client, RefusedError, Sent
-from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, RELAYER_KEY, account
+import psutil
+
+from bridge.client import Client, Sent
+from bridge.devnet.accounts import ANVIL_KEYS, RELAYER_KEY, account
 from bridge.devnet.anvil import ChainStatus
 from bridge.devnet.demo import traffic
 from bridge.devnet.demo.actions import DemonstratedActions
-from bridge.devnet.demo.adversary import close_inbox, deliver_again, silenced
 from bridge.devnet.demo.audit import Audit, audit
 from bridge.devnet.demo.processes import ProcessFailedError, Service
 from bridge.devnet.demo.report import DisagreementError, Report, require_a_good_end, require_agreement
@@ -25,8 +26,8 @@ from bridge.devnet.network import Devnet
 from bridge.evm.chain import EvmChain, open_chains
 from bridge.store.index_requests import IndexRequests
 
-HEALTHY, STALLING, REFUSED, REPEATED = 44, 22, 3, 4
-"""Numbers of healthy, stalling and rejected messages, and of repeated deliveries."""
+HEALTHY, STALLING = 44, 22
+"""Numbers of healthy and stalling messages."""
 
 STALL_AFTER = 10  # seconds
 _PATIENCE = 90  # seconds, timeout of each step
@@ -39,6 +40,17 @@ _INDEX_SETTINGS = {"WAYBILL_INDEX": '{"lake_interval": 1}'}  # seconds; so the t
 
 Say = Callable[[str], None]
 Finished = Callable[[Report], Awaitable[None]]
+
+
+@contextmanager
+def silenced(chain: ChainStatus) -> Iterator[None]:
+    """Suspends a chain's node for the duration of the context."""
+    node = psutil.Process(chain.pid)
+    node.suspend()
+    try:
+        yield
+    finally:
+        node.resume()
 
 
 class Demonstration:
@@ -82,7 +94,7 @@ class Demonstration:
             index = stack.enter_context(self._index_service())
             relayer = stack.enter_context(self._relayer_service())
             services = [index, relayer]
-            await asyncio.gather(self._waking(services), self._refused(services), self._repeated(services))
+            await self._waking(services)
             await finished(await self._report(services))
 
     async def _healthy(self, services: Sequence[Service]) -> None:
@@ -128,38 +140,6 @@ class Demonstration:
 
         await self._until(services, f"arrive late over {gmp}", late)
         self._say(f"{gmp} wakes up: its late deliveries are recorded and execute nothing")
-
-    async def _refused(self, services: Sequence[Service]) -> None:
-        target = self._deployment.chains[1]
-        owner = account(DEPLOYER_KEY)
-        await close_inbox(self._chains, target, owner, closed=True)
-        planned = [
-            item for item in traffic.healthy(self._deployment, 2 * REFUSED) if item[1].destination == target.name
-        ]
-        sent = await self._send(planned)
-
-        client = Client(self._deployment, self._chains, self._dapps[0])
-
-        async def refused() -> bool:
-            reached = [(item.message.quorum, await client.progress(item.message)) for item in sent]
-            return all(len(progress.receipts) >= quorum and not progress.executed for quorum, progress in reached)
-
-        await self._until(services, "are refused by their recipient", refused)
-        await close_inbox(self._chains, target, owner, closed=False)
-        for item in sent:
-            with suppress(RefusedError):  # the relayer was faster; the audit checks all executions
-                await client.execute(item.message)
-        self._say(f"{len(sent)} messages refused by a closed inbox; opened again, they are executed")
-
-    async def _repeated(self, services: Sequence[Service]) -> None:
-        stranger = account(ANVIL_KEYS[9])
-        await deliver_again(self._deployment, self._chains, stranger, REPEATED)
-
-        async def absorbed() -> bool:
-            return (await self._audit()).repeated_deliveries >= REPEATED
-
-        await self._until(services, "are delivered again", absorbed)
-        self._say(f"a stranger delivers {REPEATED} messages a second time: absorbed")
 
     async def _report(self, services: Sequence[Service]) -> Report:
         names = [chain.name for chain in self._deployment.chains]
