@@ -133,9 +133,8 @@ class ActionReader:
     """Reads the actions of some coordinators, with their participants' records.
 
     Methods raise `UnansweredError` if a coordinator's chain does not answer; methods that read all coordinators do so
-    only if none
-    answers. A participant's chain that does not answer is noted in its branch, so that an action can be shown while a
-    chain is down.
+    only if none answers. A participant's chain that does not answer is noted in its branch, so that an action can be
+    shown while a chain is down.
     """
 
     def __init__(

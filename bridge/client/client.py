@@ -265,8 +265,7 @@ class Client:
         """Sends a new message and waits until its transaction is included.
 
         A TTL below the minimum of the message's asset class is raised to it. Without a TTL, the message gets the
-        recommended TTL of its
-        kind, or the time it needs to arrive, whichever is longer.
+        recommended TTL of its kind, or the time it needs to arrive, whichever is longer.
 
         Raises:
             TtlTooShortError: the message would expire before it could arrive; nothing was sent.

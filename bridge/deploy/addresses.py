@@ -106,8 +106,7 @@ def create_plan(network: str, names: Sequence[str], gmps: AbstractSet[Gmp]) -> d
 
     Raises:
         UnknownChainError: a chain is unknown or repeated, there are fewer than two, testnets and mainnets are mixed, or
-            two
-            chains share fewer GMPs than the floor requires.
+            two chains share fewer GMPs than the floor requires.
     """
     table = address_table()
     chains = {name: table.chain(name) for name in names}

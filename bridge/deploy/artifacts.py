@@ -1,8 +1,7 @@
 """Waybill's compiled contracts.
 
 In a checkout, forge compiles them. An installed package contains the output from when it was built; because the build
-runs this
-module before any dependency is installed, it uses the standard library alone.
+runs this module before any dependency is installed, it uses the standard library alone.
 """
 
 from __future__ import annotations

@@ -278,8 +278,7 @@ class Account:
         """Returns the error for a call whose transaction every node rejects.
 
         A call that was alone is charged. Of calls that shared a transaction, the faulty one is unknown, so none is
-        charged and each is
-        sent alone from now on.
+        charged and each is sent alone from now on.
         """
         if not slot.parts:
             return TransientError(f"its transaction was refused: {error}")

@@ -81,8 +81,8 @@ class Evidence:
     """Accuses a GMP only on facts confirmed by the required number of endpoints on each chain.
 
     An absent fact is weaker than a present one, because an endpoint or the index may have missed a log. A message
-    therefore counts as
-    never created only if the router's own count of the lane's messages equals the index's at a final block.
+    therefore counts as never created only if the router's own count of the lane's messages equals the index's at a
+    final block.
     """
 
     def __init__(
@@ -234,9 +234,8 @@ class Evidence:
     ) -> Block | None:
         """Returns the source's final block once it covers everything that an honest receipt could rest on, else None.
 
-        Such a message is not above the source's head as read after the receipt, and not later than the receipt by more
-        than the chains'
-        clock skew.
+        Such a message is not above the source's head as read after the receipt, and not later than the receipt by
+        more than the chains' clock skew.
         """
         chain, rule = self._chains[source.chain_id], FinalityRule.of(source)
         head, tagged = await asyncio.gather(chain.head(), rule.tagged(chain))

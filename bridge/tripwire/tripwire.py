@@ -1,8 +1,7 @@
 """The tripwire pauses a GMP on a chain where it delivered a forged message.
 
 It reads suspicions from the divergences that the index writes, verifies both facts again, records accusations in the
-relayer's
-store, and pauses the GMP through the ordinary sender.
+relayer's store, and pauses the GMP through the ordinary sender.
 """
 
 from __future__ import annotations
