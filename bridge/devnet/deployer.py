@@ -6,10 +6,10 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
+import rlp
 from eth_account.signers.local import LocalAccount
 from eth_utils import keccak
-from web3.types import Nonce
-from web3.utils.address import get_create_address
+from eth_utils.address import to_canonical_address, to_checksum_address
 
 from bridge.devnet.artifacts import Artifact
 from bridge.devnet.errors import DevnetError
@@ -50,9 +50,9 @@ class Deployer:
 
     def create(self, artifact: Artifact, *arguments: Any) -> str:
         """Queues the creation of a contract and returns its future address."""
-        address: str = get_create_address(self._account.address, Nonce(self._nonce))
+        address = keccak(rlp.encode([to_canonical_address(self.address), self._nonce]))[-20:]
         self._enqueue(f"creating {artifact.name}", {"data": artifact.creation_code(*arguments), "gas": _CREATION_GAS})
-        return address
+        return to_checksum_address(address)
 
     def call(self, artifact: Artifact, address: str, function: str, *arguments: Any) -> None:
         """Queues a function call."""
