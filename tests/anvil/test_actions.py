@@ -243,21 +243,6 @@ async def closed(bridge: RelayerService, event_id: str) -> bool:
     return letter is not None and letter.status is LetterStatus.RECOVERED
 
 
-async def test_subject_state_names_the_actions_it_came_from(world: World) -> None:
-    first = await world.begin(SHORT, Level.BEST_EFFORT)
-    unfinished = await world.begin(SHORT)
-    name, changes = f"0x{first.hex()}", [Change(world.devnet.deployment.chains[1], FREEZE)]
-    shown = await asyncio.to_thread(world.waybill.json, "action", "show", name)
-    assert shown["onSubjectSince"] == 1
-    for number in range(1, 51):
-        await begin(world.devnet.deployment, world.chains, changes, subject=number.to_bytes(32, "big"))
-    shown = await asyncio.to_thread(world.waybill.json, "action", "show", name)
-    assert [one["actionId"] for one in shown["onSubject"]] == [f"0x{unfinished.hex()}"], "however old it is"
-    assert shown["onSubjectSince"] == 3
-    said = await asyncio.to_thread(world.waybill, "action", "show", name)
-    assert "before number 3, only this one and an unfinished one on the subject were read" in said.out
-
-
 async def test_unknown_action_is_named_and_abort_by_hand_works(world: World) -> None:
     unknown = await asyncio.to_thread(world.waybill, "action", "show", "0x" + "ab" * 32)
     assert unknown.code == 3

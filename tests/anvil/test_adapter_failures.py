@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from eth_utils.address import to_checksum_address
 
 from bridge.devnet import Devnet
-from bridge.devnet.accounts import DEPLOYER_KEY, account, signer
+from bridge.devnet.accounts import DEPLOYER_KEY, account
 from bridge.evm.chain import EvmChain
 from bridge.gmps.layerzero.adapter import LayerZeroContracts, Packet
 from bridge.protocol.contracts import ROUTER, contract, topic
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.ports import Call, CallRevertedError
-from tests.anvil.traffic import DAPP, RELAYER, World, transact
+from tests.anvil.traffic import DAPP, World, transact
 from tests.builders import ALPHA, BETA
 
 pytestmark = pytest.mark.long
@@ -97,19 +95,3 @@ async def executor_on_beta(world: World) -> str:
     send_library = to_checksum_address(library.decode("getSendLibrary", found))
     answer = await chain.call(Call(to=send_library, data=config.encode("getExecutorConfig", adapter, eid)))
     return to_checksum_address(config.decode("getExecutorConfig", answer)[1])
-
-
-async def test_packets_attested_at_once_are_written_together(world: World) -> None:
-    for number in range(10):
-        await world.send(Gmp.LAYERZERO, payload=bytes([number]))
-    dispatches = await world.dispatches(Gmp.LAYERZERO)
-    adapter, node = world.adapter(Gmp.LAYERZERO), signer("layerzero node", 0).address
-    before = await world.chains[BETA].transaction_count(node)
-    attestations = await asyncio.gather(*(adapter.attest(dispatch) for dispatch in dispatches))
-    # One verification and one commitment for each packet.
-    assert await world.chains[BETA].transaction_count(node) - before <= 20
-    for dispatch, attestation in reversed(list(zip(dispatches, attestations, strict=True))):
-        call = await adapter.next_call(dispatch, attestation)
-        assert call is not None
-        assert (await transact(world.chains[BETA], RELAYER, call)).succeeded
-        assert await world.executed(dispatch)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +13,6 @@ from indexer.jobs.history import History
 from indexer.jobs.repair import find_violation, repair
 from indexer.model import schemas
 from indexer.model.errors import FinalityViolatedError
-from indexer.model.settings import StallPolicy
 from indexer.pipeline.bronze import Lake
 from indexer.pipeline.reading import rows_of
 from indexer.pipeline.refresh import StoreFacts, refresh
@@ -88,18 +86,6 @@ def test_stalled_message_gets_one_request_across_restarts(spark: SparkSession, w
     assert requested() == [(overdue.id, 1), (overdue.id, 2)]
 
 
-def test_request_comes_by_timer_without_a_new_event(spark: SparkSession, world: World) -> None:
-    """A lane's ceiling has room again a minute later, and no chain needs a new block for that."""
-    world.send(world.new_message(), world.new_message())
-    world.beta.let_pass(120)
-    policy, late = StallPolicy(stall_after=60, max_lag=100_000, requests_per_lane_minute=1), [0.0]
-    with world.indexing(spark, stall=policy, clock=lambda: time.time() + late[0]), world.reader() as reader:
-        world.until(lambda: reader.retry_requests() != [], "a request")
-        world.until(world.equals_chains, "all is indexed")
-        late[0] = 61.0
-        world.until(lambda: len(reader.retry_requests()) == 2, "another one")
-
-
 def test_final_history_is_read_in_parallel(spark: SparkSession, world: World) -> None:
     sent = world.tell_a_story(12)
     for chain in (world.alpha, world.beta):
@@ -136,16 +122,6 @@ def test_running_stream_promotes_and_prunes(spark: SparkSession, world: World) -
         )
         events = lake.events(world.alpha.chain_id, 0, 1_000)
     assert set(events["message_id"].drop_null().to_pylist()) == {one.id for one in sent}
-
-
-def test_final_events_reach_the_lake_of_a_still_chain(spark: SparkSession, world: World) -> None:
-    with world.indexing(spark, lake_interval=10):
-        world.tell_a_story()
-        world.alpha.mine(100)
-        world.until(world.equals_chains, "the store has all blocks")
-        world.until(
-            lambda: Lake(world.settings().folder.lake).last_block(world.alpha.chain_id) is not None, "and the lake"
-        )
 
 
 def test_reverted_finality_halts_until_a_repair(spark: SparkSession, world: World) -> None:

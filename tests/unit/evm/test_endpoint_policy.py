@@ -229,25 +229,11 @@ async def test_finality_requires_agreement(serve: Serve, agreement: int, height:
         assert await chain.height_of("finalized") == height
 
 
-@pytest.mark.parametrize("agreement", [1, 2])
-async def test_a_young_chain_has_no_final_block_yet(serve: Serve, agreement: int) -> None:
-    urls = [(await serve(lambda *_: {"result": None})).url for _ in range(2)]
-    async with await EvmChain.connect(ALPHA, urls, agreement=agreement) as chain:
-        with pytest.raises(TransientError, match="report no finalized block yet"):
-            await chain.height_of("finalized")
-
-
 async def test_block_is_not_missing_without_a_majority(serve: Serve) -> None:
     urls = [(await serve(chain_up_to(9))).url, (await serve(chain_up_to(3))).url]
     async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:
         with pytest.raises(TransientError, match="must agree"):
             await chain.block(5)
-
-
-async def test_fewer_endpoints_than_have_to_agree_are_refused_at_once(serve: Serve) -> None:
-    only = await serve(chain_up_to(9))
-    with pytest.raises(TransientError, match="has 1 endpoints, and 2 have to agree"):
-        await EvmChain.connect(ALPHA, [only.url], agreement=2)
 
 
 BLOCK_5 = {"number": "0x5", "hash": f"0x{1:064x}", "parentHash": "0x" + "00" * 32, "timestamp": "0x1"}

@@ -24,7 +24,6 @@ from tests.unit.indexer.logs import ALPHA, EMITTERS
 from tests.unit.indexer.world import SimulatedChain
 from tests.waiting import PATIENCE
 
-NEW = b"\xa3" * 20
 BLOCKS = 8
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Collection
-from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from eth_abi.abi import encode
@@ -20,7 +18,6 @@ from bridge.records.outbox import ObservedDelivery, OutboxEntry, OutboxState
 from bridge.relayer.confirmation import Confirmation
 from bridge.relayer.settings import RelaySettings
 from bridge.store.observations import Finality
-from bridge.store.outbox import Outbox
 from tests.builders import message, observed_range
 from tests.cases import for_each_case
 from tests.support.simulation import SimulatedRelayer, World
@@ -33,45 +30,6 @@ from tests.unit.relayer.test_delivery import deliver_as_a_stranger
 from tests.virtual_time import in_virtual_time, running, until
 
 ALPHA, BETA = 31337, 31338
-
-
-class CountingOutbox:
-    """An outbox that counts how often something is confirmed; everything else is the real one's."""
-
-    def __init__(self, outbox: Outbox) -> None:
-        self._outbox = outbox
-        self.confirmations: list[int] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._outbox, name)
-
-    def confirm(self, event_ids: Collection[str], now: float) -> None:
-        self.confirmations.append(len(event_ids))
-        self._outbox.confirm(event_ids, now)
-
-
-@in_virtual_time
-async def test_final_deliveries_are_confirmed_in_one_transaction() -> None:
-    store, beta = memory_store(), SimulatedChain(BETA, random.Random(1))
-    beta.mine(40)
-    store.observations.record(observed_range(*(message(nonce) for nonce in range(1, 31)), now=1))
-    entries = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=30, now=2, lease=60)
-    beta.state.receipts = {one.dispatch.message_id: frozenset({one.dispatch.gmp}) for one in entries}
-    blocks = [await beta.block(number) for number in range(1, 31)]
-    places = [BlockRef.of(one) for one in blocks if one is not None]
-    store.outbox.finish(
-        [Ended(e.current_claim, ObservedDelivery(at, bytes(32))) for e, at in zip(entries, places, strict=True)], 3
-    )
-
-    outbox = CountingOutbox(store.outbox)
-    store.observations.record(replace(observed_range(position=places[19]), chain_id=BETA))
-    finality = Finality(store.observations, BETA)
-    step = Confirmation(
-        beta, ROUTER_ADDRESS, cast("Outbox", outbox), store.jobs, VirtualClock(), finality=finality
-    ).step
-    await step()
-    assert outbox.confirmations == [20]
-    assert [reference.number for reference in store.outbox.unconfirmed(BETA)] == list(range(21, 31))
 
 
 class Delivered:

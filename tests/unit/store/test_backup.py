@@ -143,30 +143,6 @@ def test_store_path_aliases_share_one_lock(
     restore(Path("backup.db"), f"sqlite:///{name}", replace=True)
 
 
-def test_a_store_with_two_hard_links_is_not_opened_at_all(backed_up: Path) -> None:
-    hard = backed_up.with_name("hard.db")
-    with working_on(f"sqlite:///{backed_up}", "busy"):
-        hard.hardlink_to(backed_up)
-        with pytest.raises(StoreError, match="has 2 names"):
-            restore(backed_up.with_name("backup.db"), f"sqlite:///{hard}", replace=True)
-    for act in (
-        lambda: Store(f"sqlite:///{hard}"),
-        lambda: back_up(f"sqlite:///{hard}", hard.with_name("copy.db")),
-        lambda: working_on(f"sqlite:///{hard}", "busy").__enter__(),
-    ):
-        with pytest.raises(StoreError, match="remove the others"):
-            act()
-
-
-@pytest.mark.parametrize("url", ["sqlite:///file:{}?uri=true", "sqlite:///file:{}", "sqlite:///{}?uri=true"])
-def test_a_store_named_by_a_sqlite_uri_is_refused(backed_up: Path, url: str) -> None:
-    named = url.format(backed_up)
-    with pytest.raises(StoreError, match="name its path"):
-        restore(backed_up.with_name("backup.db"), named, replace=True)
-    with pytest.raises(StoreError, match="name its path"):
-        Store(named)
-
-
 def test_a_relayer_whose_lock_file_was_deleted_keeps_its_store(backed_up: Path) -> None:
     url, lock_file = f"sqlite:///{backed_up}", backed_up.with_name("bridge.db.lock")
     with working_on(url, "busy"), closing(Store(url)):

@@ -181,17 +181,6 @@ def test_a_dead_delivery_without_a_letter_is_found(dead_letters: DeadLetterLog) 
     assert "b is dead and has no letter" in str(violation)
 
 
-def test_separate_letter_database_has_no_other_tables(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/dlq.db"
-    with closing(DeadLetterLog(url)) as log:
-        log.append(entered("a"), SEAL)
-    engine = create_engine(url)
-    with engine.connect() as connection:
-        tables = set(connection.execute(text("SELECT name FROM sqlite_master WHERE type = 'table'")).scalars())
-    engine.dispose()
-    assert tables == {"schema_version", "dead_letter_log", "dead_letters", "positions"}
-
-
 def test_dead_letters_may_share_the_stores_database(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/bridge.db"
     with closing(Store(url)) as store, closing(DeadLetterLog(url)) as log:

@@ -7,15 +7,11 @@ from dataclasses import replace
 from html import unescape
 from threading import Event
 
-from pydantic import SecretStr
-
 from bridge.protocol.errors import StoreError
 from bridge.protocol.indexed import DivergenceRecord
-from bridge.store import open_dead_letters
 from bridge.web import create_app
 from bridge.web.messages import headline
 from indexer.store.browser import IndexBrowser
-from tests.unit.dead_letters.world import DeadLetterService
 from tests.unit.indexer.logs import ALPHA, BETA
 from tests.unit.indexer.world import START, executed, failed, received, retried, routed, sent_message
 from tests.unit.web.explorer import RPC, Client, World, page, patient, text_of
@@ -180,30 +176,6 @@ def test_faults_show_severity_and_group_duplicates(world: World) -> None:
     assert "Hyperlane beta 2 1 message" in shown
     assert "Hyperlane beta 1 1 message" in shown
     assert 'Faults <span class="state bad">' in body
-
-
-async def test_letter_is_for_operators(world: World) -> None:
-    """Others see that there is one; operators sign in, and see why it was given up and what they can decide."""
-    sent = sent_message(1, quorum=1)
-    world.alpha.mine(routed(sent, gmps=0b1))
-    world.index()
-    log = open_dead_letters(f"sqlite:///{world.home / 'bridge.db'}")
-    service = DeadLetterService(store=world.relayer, dead_letters=log)
-    letter = await service.die(sent, error="no gas")
-    token = SecretStr("an operator's long token")
-    client = Client(create_app(world.sources(dead_letters=lambda: log), patient(open_letters=False, token=token)))
-    listed = (await client.ask("GET", "/dead-letters")).text
-    assert f'href="/dead-letters/{letter}"' in listed
-    assert "pending review" in text_of(listed)
-    closed = (await client.ask("GET", f"/dead-letters/{letter}")).text
-    assert "no gas" not in closed
-    asked = await client.ask("GET", f"/dead-letters/{letter}?sign-in")
-    assert (asked.status_code, asked.headers["www-authenticate"][:5]) == (401, "Basic")
-    bearer = {"authorization": f"Bearer {token.get_secret_value()}"}
-    opened = (await client.ask("GET", f"/dead-letters/{letter}", headers=bearer)).text
-    assert "no gas" in opened
-    assert f"waybill dlq decide {letter} requeue" in unescape(opened)
-    log.close()
 
 
 def test_search_leads_to_message_transaction_or_reason(world: World) -> None:
