@@ -74,7 +74,7 @@ abstract contract RouterState is Ownable2Step {
     uint256 internal transient _executingNonce;
     uint256 internal transient _executingKind;
 
-    /// @notice A router without an owner could never add what replaces a GMP that turns out to lie.
+    /// @notice Ownership cannot be renounced: a router without an owner could never replace an adapter of a faulty GMP.
     error RenouncingDisabled();
 
     /// @dev Always reverts.

@@ -39,7 +39,7 @@ abstract contract SenderBase is LanePolicy {
     /// @dev In bytes. A payload of this size over sixteen GMPs needs less than a quarter of a block of 30 million gas (bench/).
     uint256 internal constant MAX_PAYLOAD = 32_768;
 
-    /// @dev Longer revert reasons of an adapter are not worth their gas in an event or error.
+    /// @dev Longer revert reasons of an adapter are truncated, because they are not worth their gas in an event or error.
     uint256 internal constant MAX_REASON = 256;
 
     /// @dev Gas for every adapter, more than any of the five GMPs needs. It is fixed, so that a caller who provides little gas

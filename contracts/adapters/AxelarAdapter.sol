@@ -55,7 +55,7 @@ contract AxelarAdapter is BaseAdapter {
     /// @notice Axelar's name for a chain.
     mapping(uint64 chain => string name) public nameOf;
 
-    /// @notice The gateway has not approved that message, or it was executed already.
+    /// @notice The gateway has not approved the message, or it was already executed.
     error NotApproved(bytes32 commandId);
 
     constructor(IRouter router_, IAxelarGateway gateway_, IAxelarGasService gasService_) BaseAdapter(router_) {

@@ -27,10 +27,10 @@ abstract contract BaseAdapter is IAdapter {
     mapping(uint64 chain => mapping(bytes32 remoteRouter => bytes32 remoteAdapter)) private _remotes;
     mapping(uint64 chain => mapping(bytes32 remoteAdapter => bytes32 remoteRouter)) private _routerOfRemote;
 
-    /// @notice The GMP's number for `chain` is in use for `other`.
+    /// @notice The GMP's number for `chain` is already used for `other`.
     error ChainNumberTaken(uint64 chain, uint64 other);
 
-    /// @notice The GMP's number for `chain` is known already, and it is another one.
+    /// @notice The chain already has another number at the GMP.
     error ChainNumberFixed(uint64 chain);
 
     /// @dev Adapters have no owner of their own: one account controls a router and its adapters.

@@ -95,10 +95,10 @@ contract CcipAdapter is BaseAdapter, ICcipReceiver, ICcipReceiverV2, IERC165 {
 
     event VerifiersSet(uint64 indexed selector, address[] required, address[] optional, uint8 optionalThreshold);
 
-    /// @notice Messages with these verifiers could never be executed, or none would have to verify.
+    /// @notice Messages with these verifiers could never be executed, or no verifier would have to approve them.
     error UnusableVerifiers();
 
-    /// @notice It is no resolver: a verifier itself, for which CCIP may put another one in its place, or no contract.
+    /// @notice The account is not a resolver: it is a verifier, which CCIP may replace by another one, or has no such function.
     error NotAResolver(address account);
 
     constructor(IRouter router_, ICcipRouter ccipRouter_) BaseAdapter(router_) {

@@ -50,7 +50,7 @@ contract WormholeAdapter is BaseAdapter {
     /// @notice The finality after which guardians sign, as Wormhole's consistency level.
     uint8 public immutable consistencyLevel;
 
-    /// @notice The core does not accept the VAA.
+    /// @notice Wormhole's core rejected the VAA.
     error InvalidVaa(string reason);
 
     constructor(IRouter router_, IWormhole core_, uint8 consistencyLevel_) BaseAdapter(router_) {

@@ -14,8 +14,8 @@ import {
     Window
 } from "../types/Atomic.sol";
 
-/// @notice The coordinator's state machine: actions, votes, decisions and ends, without the messages that carry them.
-/// @dev Every change of a state goes through {_decide}, {_settle}, {_diverge} or {_timeOut}, so that they alone have to be right.
+/// @notice The coordinator's state machine: actions, votes, decisions and outcomes, without the messages that carry them.
+/// @dev Every state change goes through {_decide}, {_settle}, {_diverge} or {_timeOut}, so only these must be correct.
 ///      tests/solidity/symbolic/Atomic.proof.sol proves them.
 abstract contract AtomicActions is IAtomicCoordinator {
     uint8 internal constant MOST_BRANCHES = 16;
@@ -78,7 +78,7 @@ abstract contract AtomicActions is IAtomicCoordinator {
 
     // ---- transitions
 
-    /// @dev Records a new action. Whether its participants are known, the caller has checked.
+    /// @dev Records a new action. The caller has checked that its participants are known.
     function _begin(ActionRequest calldata request, Window memory window) internal returns (bytes32 actionId) {
         uint256 length = request.branches.length;
         if (length == 0 || length > MOST_BRANCHES) revert InvalidBranches(length);
@@ -107,13 +107,13 @@ abstract contract AtomicActions is IAtomicCoordinator {
     }
 
     /// @dev Counts a participant's first vote.
-    /// @return counted False if it came twice, or after the decision and changes nothing.
+    /// @return counted False if the vote was repeated, or came after the decision, and changes nothing.
     function _countVote(bytes32 actionId, uint256 index, bool yes, bytes32 reason) internal returns (bool counted) {
         Action storage action = _actions[actionId];
         Branch storage branch = _branches[actionId][index];
         if (branch.state != BranchState.NONE) return false;
         if (action.decision != Decision.NONE) {
-            // Too late to count, but a participant that refused holds nothing that ABORT could release.
+            // Too late to count, but a participant that refused holds nothing that ABORT would have to release.
             if (yes || action.decision == Decision.COMMIT || _isOver(action.state)) return false;
             emit VoteCounted(actionId, uint8(index), yes, reason);
             _settle(actionId, index, BranchState.REFUSED);
@@ -128,8 +128,8 @@ abstract contract AtomicActions is IAtomicCoordinator {
         return true;
     }
 
-    /// @dev Takes what a participant says it did in the end.
-    /// @return counted False if its part was over already.
+    /// @dev Applies a participant's report of what it finally did.
+    /// @return counted False if its part was already over.
     function _finalize(bytes32 actionId, uint256 index, BranchState reported, bytes32 reason)
         internal
         returns (bool counted)
@@ -137,7 +137,7 @@ abstract contract AtomicActions is IAtomicCoordinator {
         Action storage action = _actions[actionId];
         if (_isOver(action.state) || _isSettled(_branches[actionId][index].state)) return false;
         if (action.decision == Decision.NONE) {
-            // Nobody was told to end anything yet: what can still be saved is saved.
+            // No decision was sent yet, so abort to save what can be saved.
             _branches[actionId][index].state = BranchState.DIVERGED;
             _decide(actionId, Decision.ABORT, Cause.CONTRADICTED);
         }
@@ -147,7 +147,7 @@ abstract contract AtomicActions is IAtomicCoordinator {
         return true;
     }
 
-    /// @dev Records the decision; the only place that writes one.
+    /// @dev Records the decision; no other function writes one.
     function _decide(bytes32 actionId, Decision decision, Cause cause) internal {
         Action storage action = _actions[actionId];
         if (action.decision != Decision.NONE) revert WrongState(actionId, action.state);
@@ -171,7 +171,7 @@ abstract contract AtomicActions is IAtomicCoordinator {
         }
     }
 
-    /// @dev Ends one participant's part, and the action with the last of them.
+    /// @dev Closes one participant's part, and the action with the last of them.
     function _settle(bytes32 actionId, uint256 index, BranchState state) internal {
         Action storage action = _actions[actionId];
         _branches[actionId][index].state = state;
@@ -181,7 +181,7 @@ abstract contract AtomicActions is IAtomicCoordinator {
         else _end(actionId, action, _isPartial(actionId) ? ActionState.PARTIALLY_COMMITTED : ActionState.COMMITTED);
     }
 
-    /// @dev A participant does not agree with the decision, which stays.
+    /// @dev Records that a participant contradicts the decision, which stays.
     function _diverge(bytes32 actionId, uint256 index, BranchState reported, bytes32 reason) internal {
         Action storage action = _actions[actionId];
         _branches[actionId][index].state = BranchState.DIVERGED;
@@ -189,7 +189,7 @@ abstract contract AtomicActions is IAtomicCoordinator {
         _stall(actionId, action);
     }
 
-    /// @dev Lets the level's handler act: abort before the decision, insist after it.
+    /// @dev Handles a time-out by the action's level: aborts before the decision, persists after it.
     function _timeOut(bytes32 actionId) internal {
         Action storage action = _actions[actionId];
         if (_isOver(action.state) || _isStalled(action.state)) revert WrongState(actionId, action.state);
@@ -227,7 +227,7 @@ abstract contract AtomicActions is IAtomicCoordinator {
         return _branches[actionId][index];
     }
 
-    /// @dev OIP-152: nothing new begins on a subject before the last action on it is over.
+    /// @dev OIP-152: no action begins on a subject before the previous one is over.
     function _requireFree(bytes32 subject) internal view {
         if (subject == 0) revert ZeroSubject();
         bytes32 present = _actionOn[subject];
@@ -236,7 +236,7 @@ abstract contract AtomicActions is IAtomicCoordinator {
         revert SubjectBusy(subject, present);
     }
 
-    /// @dev Whether the participant has not answered the present phase.
+    /// @dev Whether the participant has not answered the current phase.
     function _owesAnswer(Action storage action, Branch storage branch) internal view returns (bool) {
         if (action.decision == Decision.NONE) return branch.state == BranchState.NONE;
         return !_isSettled(branch.state);

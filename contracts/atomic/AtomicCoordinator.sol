@@ -26,7 +26,7 @@ import {AtomicActions} from "./AtomicActions.sol";
 
 /// @title AtomicCoordinator
 /// @notice The coordinator of atomic actions: {AtomicActions} with its messages.
-/// @dev PREPARE expires with its phase. COMMIT and ABORT never expire: what is decided is insisted on.
+/// @dev PREPARE expires with its phase. COMMIT and ABORT never expire, because a decision must be carried out.
 contract AtomicCoordinator is AtomicActions, RouterClient {
     struct Place {
         bytes32 actionId;
@@ -79,7 +79,7 @@ contract AtomicCoordinator is AtomicActions, RouterClient {
     function dispatch(bytes32 actionId, uint256 branch) external payable returns (bytes32 messageId) {
         (Route memory made, Phase phase) = _messageFor(actionId, branch);
         Branch storage part = _branches[actionId][branch];
-        // Before it is sent: who is refunded meanwhile may have the action end.
+        // Written before the call: an account that gets a refund during it may end the action.
         part.sentAt = uint64(block.timestamp);
         uint256 rest;
         (messageId, rest) = Lanes.sendWithin(router, made, msg.value);
@@ -152,7 +152,7 @@ contract AtomicCoordinator is AtomicActions, RouterClient {
 
     // ---- messages
 
-    /// @dev A vote or a confirmation. Whatever it says, the message is executed: it can't be said again otherwise.
+    /// @dev Handles a vote or a confirmation. The message is executed whatever it says, because it can't be sent again.
     function _handle(bytes32 messageId, uint64 chain, address sender, bytes calldata payload) internal override {
         Reply memory reply = abi.decode(payload, (Reply));
         _action(reply.actionId);
@@ -164,7 +164,7 @@ contract AtomicCoordinator is AtomicActions, RouterClient {
         if (!counted) emit ReplyIgnored(reply.actionId, reply.branch, messageId, reply.state);
     }
 
-    /// @dev Before the decision retries have a budget (OIP-144), after it they have none.
+    /// @dev Before the decision retries are limited (OIP-144), after it they are not.
     function _beforeRetry(Retry calldata request) internal override {
         Place memory place = _places[request.messageId];
         if (place.actionId == 0) return;
@@ -181,7 +181,7 @@ contract AtomicCoordinator is AtomicActions, RouterClient {
         emit PhaseRetried(place.actionId, place.branch, request.messageId, ++part.retries);
     }
 
-    /// @dev The present phase's message to a participant. Without a decision on record there is no COMMIT and no ABORT.
+    /// @dev The current phase's message to a participant. Without a recorded decision there is neither COMMIT nor ABORT.
     function _messageFor(bytes32 actionId, uint256 branch) private view returns (Route memory made, Phase phase) {
         Action storage action = _action(actionId);
         Branch storage part = _branch(actionId, branch);
@@ -213,7 +213,7 @@ contract AtomicCoordinator is AtomicActions, RouterClient {
         return decision == Decision.COMMIT ? Phase.COMMIT : Phase.ABORT;
     }
 
-    /// @dev How long PREPARE, or the message of a BEST_EFFORT action, still lives; in seconds, never 0.
+    /// @dev The remaining TTL of PREPARE, or of a BEST_EFFORT action's message; in seconds, never 0.
     function _timeLeft(bytes32 actionId, Action storage action) private view returns (uint32) {
         uint64 end = action.begunAt + action.window.prepareTtl;
         if (block.timestamp >= end) revert PhaseOver(actionId, end);
@@ -243,7 +243,7 @@ contract AtomicCoordinator is AtomicActions, RouterClient {
         emit DefaultWindowSet(window);
     }
 
-    /// @dev A router takes no message that lives for less, so no PREPARE could be sent.
+    /// @dev The router's minimum TTL: with less, no PREPARE could be sent.
     function _requireUsable(Window memory window) private pure {
         window.requireSound();
         if (window.prepareTtl < MIN_TTL) revert IMessageSender.TtlTooShort(window.prepareTtl, MIN_TTL);

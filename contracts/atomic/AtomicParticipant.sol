@@ -10,10 +10,10 @@ import {BranchState, Instruction, Level, Participation, Phase, Reply, Window} fr
 import {Kind, Route} from "../types/Message.sol";
 import {Execution} from "../types/MessageRecords.sol";
 
-/// @notice Base of a contract that takes part in atomic actions: it says when a change is refused and how it is made.
-/// @dev Whatever else changes a subject must call {_requireMovable} first: a lock that others pass by protects nothing.
+/// @notice Base contract for participants of atomic actions. A dApp implements when a change is refused and how it is applied.
+/// @dev Every function that changes a subject must call {_requireMovable} first: a lock that others bypass protects nothing.
 abstract contract AtomicParticipant is IAtomicParticipant, RouterClient, ExpiringLocks {
-    /// @notice Why a participant votes no, if not by its own guards.
+    /// @notice Reasons for a no other than the participant's own guards.
     bytes32 public constant ROLLBACK_INCOMPLETE_REJECT = "ROLLBACK_INCOMPLETE_REJECT";
     bytes32 public constant LOCK_TTL_REJECT = "LOCK_TTL_REJECT";
 
@@ -23,7 +23,7 @@ abstract contract AtomicParticipant is IAtomicParticipant, RouterClient, Expirin
     /// @inheritdoc IAtomicParticipant
     mapping(bytes32 subject => bytes32 actionId) public divergedOn;
 
-    /// @param window The least that actions must allow for. Their locks hold for at least as long as it asks.
+    /// @param window The minimum times that actions must allow. Their locks hold for at least as long as it requires.
     constructor(IRouter router_, address owner_, Window memory window) RouterClient(router_, owner_) {
         window.requireSound();
         _setRetryWindow(RetryWindow(window.prepareTtl + window.decisionTtl, window.maxRetries, window.maxBackoff));
@@ -74,15 +74,16 @@ abstract contract AtomicParticipant is IAtomicParticipant, RouterClient, Expirin
         fees = Lanes.price(router, made);
     }
 
-    // ---- what a participant is
+    // ---- implemented by participants
 
-    /// @dev Why the change can't be made now; 0 if it can. The answer must stay 0 for as long as the subject is locked.
+    /// @dev Returns why the change can't be applied now, or 0 if it can. The result must stay 0 for as long as the subject is
+    ///      locked.
     function _refusal(bytes32 subject, bytes memory change) internal view virtual returns (bytes32 reason);
 
-    /// @dev Makes the change. It must not fail where {_refusal} says 0; for the owner's {reconcile} it may.
+    /// @dev Applies the change. It must not fail if {_refusal} returns 0, except for the owner's {reconcile}.
     function _apply(bytes32 subject, bytes memory change) internal virtual;
 
-    /// @dev Reverts while an action holds the subject, or one that diverged waits for its reconciliation.
+    /// @dev Reverts while an action holds the subject, or while a diverged action on it awaits reconciliation.
     function _requireMovable(bytes32 subject) internal view {
         _requireUnlocked(subject, address(0));
         if (divergedOn[subject] != 0) revert RollbackIncomplete(subject, divergedOn[subject]);
@@ -92,7 +93,7 @@ abstract contract AtomicParticipant is IAtomicParticipant, RouterClient, Expirin
 
     function _handle(bytes32, uint64 chain, address sender, bytes calldata payload) internal override {
         Instruction memory instruction = abi.decode(payload, (Instruction));
-        // The name contains the coordinator, so that no coordinator can speak about another's action.
+        // The id contains the coordinator, so that no coordinator can affect another's action.
         bytes32 actionId = keccak256(abi.encode(chain, sender, instruction.number));
         Participation storage part = _participations[actionId];
         if (part.state == BranchState.NONE) {
@@ -105,9 +106,9 @@ abstract contract AtomicParticipant is IAtomicParticipant, RouterClient, Expirin
         else revert NotForParticipants(instruction.phase);
     }
 
-    /// @dev Locks and votes yes, or votes no. A subject that another action holds is no refusal: the message waits.
+    /// @dev Locks and votes yes, or votes no. A subject held by another action is not a refusal: the message waits.
     function _prepare(bytes32 actionId, Participation storage part, Instruction memory instruction) private {
-        // Again, or after its own ABORT: either way there is nothing to lock any more.
+        // PREPARE is repeated, or follows its own ABORT: either way there is nothing left to lock.
         if (part.state != BranchState.NONE) return;
         bytes32 subject = instruction.subject;
         _requireUnlocked(subject, address(0));
@@ -139,7 +140,7 @@ abstract contract AtomicParticipant is IAtomicParticipant, RouterClient, Expirin
         if (holder == _holderOf(actionId)) return _applyUnderLock(actionId, part, true);
 
         if (divergedOn[part.subject] != 0) revert RollbackIncomplete(part.subject, divergedOn[part.subject]);
-        // OIP-141: the lock has expired, so another is taken first, and what was true under the old one is asked again.
+        // OIP-141: the lock has expired, so take another one, and run the guards again.
         _takeLock(part.subject, _holderOf(actionId), part.lockTtl);
         bytes32 reason = _refusal(part.subject, part.change);
         if (reason == 0) return _applyUnderLock(actionId, part, false);
@@ -149,7 +150,8 @@ abstract contract AtomicParticipant is IAtomicParticipant, RouterClient, Expirin
         emit ActionDiverged(actionId, part.subject, reason);
     }
 
-    /// @dev COMMIT of a level without a first phase. Refused, it waits at the router: for as long as it lives, anyone may execute it.
+    /// @dev COMMIT of a level without a first phase. If it is refused, it waits at the router, where anyone may execute it until
+    ///      it expires.
     function _commitAtOnce(bytes32 actionId, Participation storage part, Instruction memory instruction) private {
         _requireMovable(part.subject);
         bytes32 reason = _refusal(part.subject, instruction.change);
@@ -159,7 +161,7 @@ abstract contract AtomicParticipant is IAtomicParticipant, RouterClient, Expirin
         _apply(part.subject, instruction.change);
     }
 
-    /// @dev Releases, or remembers that there is nothing to prepare any more if ABORT overtook PREPARE.
+    /// @dev Releases the lock. If ABORT arrived before PREPARE, records that there is nothing left to prepare.
     function _abort(bytes32 actionId, Participation storage part) private {
         BranchState state = part.state;
         if (state == BranchState.RELEASED) return;
@@ -211,7 +213,8 @@ abstract contract AtomicParticipant is IAtomicParticipant, RouterClient, Expirin
         return outcome == Execution.EXPIRED || outcome == Execution.CANCELLED;
     }
 
-    /// @dev Who holds an action's lock: an address that is no account's, since two actions of one contract exclude each other.
+    /// @dev The holder of an action's lock: an address of no account, because two actions of one contract must exclude each
+    ///      other.
     function _holderOf(bytes32 actionId) private pure returns (address) {
         return address(uint160(uint256(actionId)));
     }

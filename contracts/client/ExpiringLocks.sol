@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-/// @notice Locks that outlive every retry of the message that took them, and end by themselves even if their holder never comes
-///         back.
+/// @notice Locks that outlive every retry of the message that took them, and expire even if their holder never returns.
 abstract contract ExpiringLocks {
-    /// @dev How messages that take locks are sent, which a lock's time must cover; times in seconds.
+    /// @dev The retries of messages that take locks, which a lock's duration must cover; times in seconds.
     struct RetryWindow {
         uint32 messageTtl;
         uint32 maxRetries;
@@ -14,7 +13,7 @@ abstract contract ExpiringLocks {
     struct Lock {
         address holder;
         uint64 until;
-        /// @dev Grows with each lock taken or renewed: who acts on an older one acts on a lock that is gone.
+        /// @dev Increases each time a lock is taken or renewed. Whoever acts under an older fence no longer holds the lock.
         uint32 fence;
     }
 
@@ -25,22 +24,24 @@ abstract contract ExpiringLocks {
     event LockReleased(bytes32 indexed subject, address indexed holder, uint32 fence);
     event RetryWindowSet(uint32 messageTtl, uint32 maxRetries, uint32 maxBackoff);
 
+    /// @notice The holder is the zero address.
     error ZeroHolder();
 
-    /// @notice The lock would end while the message that takes it may still be retried; both in seconds.
+    /// @notice The lock would expire while the message that takes it may still be retried; both times in seconds.
     error LockTtlTooShort(uint64 lockTtl, uint64 least);
 
-    /// @notice The lock would hold for longer than any lock may; both in seconds.
+    /// @notice The lock would last longer than any lock may; both times in seconds.
     error LockTtlTooLong(uint64 lockTtl, uint64 most);
 
+    /// @notice Another account holds the lock until `until`, Unix seconds.
     error LockHeld(bytes32 subject, address holder, uint64 until);
+    /// @notice The caller does not hold the lock, or the lock has expired.
     error LockNotHeld(bytes32 subject, address caller);
 
-    /// @notice The lock with that fence is no expired one that could be taken again: it holds, was released, or another was taken
-    ///         since.
+    /// @notice The lock with that fence cannot be retaken: it is still held, was released, or another lock was taken since.
     error LockNotExpired(bytes32 subject, uint32 fence);
 
-    /// @notice No lock holds for longer, in seconds.
+    /// @notice The maximum duration of a lock, in seconds.
     uint64 public constant MAX_LOCK_TTL = 30 days;
 
     /// @notice The lock on `subject`; an expired one counts as released, and has no holder.
@@ -50,7 +51,7 @@ abstract contract ExpiringLocks {
         return (lock.holder, lock.until, lock.fence);
     }
 
-    /// @notice The least time a lock must be taken for: lockTtl ≥ messageTtl + maxRetries × maxBackoff.
+    /// @notice The minimum duration for which a lock must be taken: lockTtl ≥ messageTtl + maxRetries × maxBackoff.
     function leastLockTtl() public view returns (uint64) {
         return uint64(_window.messageTtl) + uint64(_window.maxRetries) * _window.maxBackoff;
     }
@@ -72,8 +73,8 @@ abstract contract ExpiringLocks {
         emit LockTaken(subject, holder, until, fence);
     }
 
-    /// @dev Takes an expired lock again for its last holder (OIP-141). The fence stays: nobody held the lock in between, so what was
-    ///      sent under it is not stale.
+    /// @dev Retakes an expired lock for its last holder (OIP-141). The fence stays the same: nobody held the lock in between, so
+    ///      messages sent under it are not stale.
     function _retakeLock(bytes32 subject, uint32 fence, uint64 lockTtl) internal {
         _requireLockTtl(lockTtl);
         if (!_isExpired(subject, fence)) revert LockNotExpired(subject, fence);
@@ -89,7 +90,7 @@ abstract contract ExpiringLocks {
         emit LockReleased(subject, holder, fence);
     }
 
-    /// @dev Whether the last lock had that fence, and ended without being released.
+    /// @dev Whether the last lock had that fence and expired without being released.
     function _isExpired(bytes32 subject, uint32 fence) internal view returns (bool) {
         Lock memory lock = _locks[subject];
         return lock.fence == fence && lock.until != 0 && lock.until <= block.timestamp;
@@ -100,7 +101,7 @@ abstract contract ExpiringLocks {
         if (lockTtl > MAX_LOCK_TTL) revert LockTtlTooLong(lockTtl, MAX_LOCK_TTL);
     }
 
-    /// @dev Reverts if another account than `account` holds the lock.
+    /// @dev Reverts if an account other than `account` holds the lock.
     function _requireUnlocked(bytes32 subject, address account) internal view {
         (address holder, uint64 until,) = lockOf(subject);
         if (holder != address(0) && holder != account) revert LockHeld(subject, holder, until);

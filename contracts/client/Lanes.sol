@@ -8,38 +8,38 @@ import {Addresses} from "../libraries/Addresses.sol";
 import {Gmp, GmpSet, HIGHEST_GMP} from "../types/Gmp.sol";
 import {GmpFee, Kind, Message, Retry, Route} from "../types/Message.sol";
 
-/// @dev How a dApp's messages go to one chain.
+/// @dev How a dApp sends messages to one chain.
 struct Lane {
     /// @dev EIP-155 id.
     uint64 chain;
     /// @dev The dApp's counterpart there.
     address recipient;
-    /// @dev Least gas for the counterpart's call.
+    /// @dev Minimum gas for the call to the counterpart.
     uint64 gasLimit;
-    /// @dev Seconds until a message expires; 0 = never, which only some kinds may. A critical regulatory action never does.
+    /// @dev Seconds until a message expires; 0 = never, which only some kinds may use. Critical regulatory actions never expire.
     uint32 ttl;
     uint8 quorum;
     GmpSet gmps;
-    /// @dev The most that each GMP may ask for a message, in gwei; 0 stands for the most that the router pays. A GMP that asks for
-    ///      more is left out.
+    /// @dev The maximum fee of each GMP per message, in gwei; 0 stands for the router's own maximum. A GMP that charges more is
+    ///      skipped.
     uint40 maxFeeGwei;
 }
 
 using Lanes for Lane global;
 
-/// @notice Builds, prices and sends what a dApp says over a lane.
+/// @notice Builds, prices and sends a dApp's messages over a lane.
 library Lanes {
     using Addresses for address;
 
-    /// @notice The value is below what the GMPs ask for now, in wei.
+    /// @notice The value is below the GMPs' current fees, in wei.
     error ValueBelowFees(uint256 value, uint256 fees);
 
     /// @notice The lane has no recipient: it was never set.
     error UnknownLane(uint64 chain);
 
-    /// @dev A retriable message over all the lane's GMPs. In place of its fee, which {price} writes, each has the most that the lane
-    ///      pays it. One more GMP than the quorum is one that may be
-    ///      paused or fail: the message goes over the others, and may be retried.
+    /// @dev Returns a retriable message over all the lane's GMPs. Instead of its fee, which {price} fills in, each GMP has the
+    ///      lane's maximum fee. With one more GMP than the quorum, one may be paused or fail: the message goes over the others,
+    ///      and may be retried.
     function request(Lane memory lane, Kind kind, bytes memory payload, address refundTo)
         internal
         pure
@@ -62,15 +62,16 @@ library Lanes {
         });
     }
 
-    /// @dev Routes at today's fees with at most `value` of the caller's money; the rest goes to the request's `refundTo`. That may
-    ///      call the dApp again before this returns: a dApp that writes state afterwards calls {sendWithin}, writes, and calls {refund}.
+    /// @dev Routes at current fees with at most `value` of the caller's money; the rest goes to the request's `refundTo`. The
+    ///      refund may call the dApp again before this returns: a dApp that writes state afterwards should call {sendWithin},
+    ///      write, and then call {refund}.
     function send(IRouter router, Route memory made, uint256 value) internal returns (bytes32 messageId) {
         uint256 rest;
         (messageId, rest) = sendWithin(router, made, value);
         refund(made, rest);
     }
 
-    /// @dev The same without the refund: `rest` is what is left of `value`, in wei.
+    /// @dev Like {send}, without the refund: `rest` is the unused part of `value`, in wei.
     function sendWithin(IRouter router, Route memory made, uint256 value)
         internal
         returns (bytes32 messageId, uint256 rest)
@@ -81,9 +82,9 @@ library Lanes {
         rest = value - fees;
     }
 
-    /// @dev Writes what each GMP asks for now, and nothing for a GMP that asks for more than the request allows: it takes no message
-    ///      then, and the others carry it if they are enough.
-    /// @return fees Their sum, in wei.
+    /// @dev Fills in each GMP's current fee, or 0 for a GMP that charges more than the request allows. Such a GMP does not accept
+    ///      the message; the others carry it if they are enough.
+    /// @return fees The sum of the fees, in wei.
     function price(IRouter router, Route memory made) internal view returns (uint256 fees) {
         (, GmpFee[] memory asked) = router.quoteRoute(made);
         for (uint256 index; index < asked.length; ++index) {
@@ -93,12 +94,12 @@ library Lanes {
         made.gmps = asked;
     }
 
-    /// @dev Pays `rest` to the request's `refundTo`, which may call the dApp again while it is paid.
+    /// @dev Pays `rest` to the request's `refundTo`, which may call the dApp again during the payment.
     function refund(Route memory made, uint256 rest) internal {
         if (rest > 0) Address.sendValue(payable(made.refundTo), rest);
     }
 
-    /// @dev The same message again over `gmps`, at today's fees.
+    /// @dev Returns a retry of the message over `gmps`, at current fees.
     function retryOf(IRouter router, Message memory message, GmpSet gmps, address refundTo)
         internal
         view
@@ -110,7 +111,7 @@ library Lanes {
         (fees, again.gmps) = router.quoteRetry(message, again.gmps);
     }
 
-    /// @dev The members of a set, in ascending order, with no fee yet.
+    /// @dev Returns the members of a set in ascending order, with fee 0.
     function unpriced(GmpSet gmps) internal pure returns (GmpFee[] memory fees) {
         fees = new GmpFee[](gmps.count());
         uint256 place;

@@ -12,10 +12,10 @@ import {GmpSet} from "../types/Gmp.sol";
 import {GmpFee, Message, Retry} from "../types/Message.sol";
 import {IRouterClient} from "./IRouterClient.sol";
 
-/// @notice Base of a dApp that sends and receives over a router. It lets in only the senders that the owner names, each with the
-///         quorum and the GMPs that the owner trusts for it. It lets retriers send its messages again.
-/// @dev A dApp implements {_handle}, and may refuse retries in {_beforeRetry}. The router never executes a message twice;
-///      guards against what else can go wrong with a message that is genuine are in this folder.
+/// @notice Base contract for dApps that send and receive over a router. It accepts messages only from senders that the owner
+///         allows, each with the quorum and the GMPs that the owner trusts for it. Retriers may retry its messages.
+/// @dev A dApp implements {_handle}, and may reject retries in {_beforeRetry}. The router never executes a message twice; this
+///      folder has guards against other risks of genuine messages, such as wrong order.
 abstract contract RouterClient is IRouterClient, ERC7786Recipient, Ownable2Step {
     using InteroperableAddress for bytes;
     using SafeCast for uint256;
@@ -25,7 +25,7 @@ abstract contract RouterClient is IRouterClient, ERC7786Recipient, Ownable2Step 
         GmpSet gmps;
     }
 
-    /// @notice This dApp believes only what comes from here. The router can't be exchanged (docs/decisions/0010).
+    /// @notice The only contract whose calls this dApp trusts. It can't be changed (docs/decisions/0010).
     IRouter public immutable router;
 
     mapping(uint64 chain => mapping(address sender => AllowedRoute)) private _allowed;
@@ -95,13 +95,13 @@ abstract contract RouterClient is IRouterClient, ERC7786Recipient, Ownable2Step 
         return _retriers[account];
     }
 
-    /// @dev Does what the message asks for. A revert undoes everything but the receipts: the message can be executed again.
+    /// @dev Handles a message. A revert undoes everything but the receipts, and the message can be executed again.
     function _handle(bytes32 messageId, uint64 chain, address sender, bytes calldata payload) internal virtual;
 
     /// @dev Runs before a retry; a revert stops it.
     function _beforeRetry(Retry calldata request) internal virtual {}
 
-    /// @dev The router is the gateway for every chain; whether the sender may, {_processMessage} decides.
+    /// @dev The router is the gateway for every chain; {_processMessage} decides whether the sender is allowed.
     function _isAuthorizedGateway(address gateway, bytes calldata) internal view override returns (bool) {
         return gateway == address(router);
     }

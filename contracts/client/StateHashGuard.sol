@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-/// @notice Applies a change only to the state it was made for: a message that was overtaken finds another state and is refused.
-/// @dev The hash is always taken from the state itself, so it can't get out of step with it.
+/// @notice Applies a change only to the state for which it was made. A message that was overtaken finds another state and is
+///         rejected.
+/// @dev The hash is always computed from the state itself, so the two can't differ.
 abstract contract StateHashGuard {
-    /// @notice The message was made for a state that is not the present one.
+    /// @notice The message was made for a state other than the current one.
     error StateHashMismatch(bytes32 subject, bytes32 declared, bytes32 actual);
 
-    /// @notice The hash that a message about `subject` has to declare now.
+    /// @notice The hash that a message about `subject` must declare now.
     function currentStateHash(bytes32 subject) public view virtual returns (bytes32);
 
     function _requireState(bytes32 subject, bytes32 declared) internal view virtual {

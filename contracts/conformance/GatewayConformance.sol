@@ -6,11 +6,13 @@ import {InteroperableAddress} from "@openzeppelin/contracts/utils/draft-Interope
 import {Test} from "forge-std/Test.sol";
 import {Vm} from "forge-std/Vm.sol";
 
-/// @notice What ERC-7786 says of a gateway between EVM chains, as forge tests. A project inherits it, and says where its gateway is
-///         and what its relayers do. Both chains are in one EVM; the chain id during a test is the source's.
-/// @dev Each test names what of the ERC it holds the gateway to. One that a gateway can't meet may be overridden with `vm.skip`.
+/// @notice ERC-7786's requirements on a gateway between EVM chains, as forge tests. A project inherits this contract and
+///         implements hooks for its gateway and its relayers. Both chains are in one EVM; during a test the chain id is the
+///         source's.
+/// @dev Each test states the requirement of the ERC that it checks. If a gateway can't meet one, override the test with
+///      `vm.skip`.
 abstract contract GatewayConformance is Test {
-    /// @dev What `MessageSent` says.
+    /// @dev The contents of `MessageSent`.
     struct Sent {
         bytes32 sendId;
         bytes sender;
@@ -22,35 +24,35 @@ abstract contract GatewayConformance is Test {
 
     address internal immutable sender = makeAddr("sender");
 
-    /// @dev Returns what ERC-7786 asks for.
+    /// @dev Returns the value that ERC-7786 requires.
     RecordingRecipient internal immutable recipient = new RecordingRecipient(IERC7786Recipient.receiveMessage.selector);
 
-    // ---- what a project says of its gateway
+    // ---- implemented by a project
 
     /// @notice The gateway on the source chain. `sender` may send through it.
     function _gateway() internal view virtual returns (IERC7786GatewaySource);
 
-    /// @notice The chain that messages go to; the source's own for a gateway that delivers at home.
+    /// @notice The destination chain; the source chain for a gateway that delivers on its own chain.
     function _destinationChain() internal view virtual returns (uint256);
 
-    /// @notice Does what the gateway's relayers do with a message: pays for it and delivers it.
-    /// @param logs All that the transaction of `sendMessage` emitted. A gateway that delivers within it has nothing to do here.
+    /// @notice Acts as the gateway's relayers: pays for a message and delivers it.
+    /// @param logs All logs of the transaction that called `sendMessage`. A gateway that delivers within it does nothing here.
     function _deliver(Vm.Log[] memory logs) internal virtual;
 
-    /// @notice Tries to deliver a message that was delivered, in every way that a relayer has. It may revert.
+    /// @notice Tries to deliver a message again in every way that a relayer has. It may revert.
     function _deliverAgain(Vm.Log[] memory logs) internal virtual {
         _deliver(logs);
     }
 
-    /// @notice One example of each attribute that the gateway supports: its selector and a value that it takes.
+    /// @notice One example of each supported attribute: its selector and a valid value.
     function _attributes() internal view virtual returns (bytes[] memory) {}
 
-    /// @notice What a message may carry, in wei; 0 if the gateway takes no value.
+    /// @notice The value that a message may carry, in wei; 0 if the gateway accepts no value.
     function _value() internal view virtual returns (uint256) {}
 
     // ---- sending
 
-    /// @notice `sendMessage` MUST emit `MessageSent`, with the id that it returns. No attributes are a valid list.
+    /// @notice `sendMessage` MUST emit `MessageSent` with the id that it returns. An empty attribute list is valid.
     function testFuzz_MessageSentSaysWhatWasSent(bytes calldata payload) public virtual {
         vm.assume(payload.length <= 1024);
         bytes memory to = _interoperable(recipient);
@@ -80,7 +82,7 @@ abstract contract GatewayConformance is Test {
         _assertUnsupported(only, selector);
     }
 
-    /// @notice The same, wherever in the list it is.
+    /// @notice The same, wherever in the list the attribute is.
     function test_AnUnsupportedAttributeIsRefusedAfterSupportedOnes() public virtual {
         bytes4 unsupported = bytes4(keccak256("conformanceTest(uint256)"));
         assertFalse(_gateway().supportsAttribute(unsupported), "supports an attribute that is made up");
@@ -93,7 +95,7 @@ abstract contract GatewayConformance is Test {
         _assertUnsupported(list, unsupported);
     }
 
-    /// @notice What `supportsAttribute` says yes to is taken, and stands in `MessageSent`.
+    /// @notice An attribute for which `supportsAttribute` returns true is accepted, and is part of `MessageSent`.
     function test_ASupportedAttributeIsTaken() public virtual {
         bytes[] memory known = _attributes();
         for (uint256 index; index < known.length; ++index) {
@@ -107,7 +109,7 @@ abstract contract GatewayConformance is Test {
         }
     }
 
-    /// @notice MUST revert if call value is included but not supported. Else `MessageSent` names it.
+    /// @notice MUST revert if call value is included but not supported. Otherwise `MessageSent` contains the value.
     function test_ValueIsNamedOrRefused() public virtual {
         uint256 value = _value();
         vm.deal(sender, value + 1);
@@ -179,14 +181,14 @@ abstract contract GatewayConformance is Test {
     }
 
     /// @notice The gateway MUST verify that `receiveMessage` returns the correct value, and MUST revert otherwise. A gateway may
-    ///         catch that itself; what the recipient did is undone.
+    ///         catch that revert itself, but the recipient's changes must be undone.
     function test_ARecipientThatReturnsAnotherValueIsUndone() public virtual {
         RecordingRecipient wrong = new RecordingRecipient(0xffffffff);
         try this.sendAndDeliver(_interoperable(wrong)) {} catch {}
         assertEq(wrong.calls(), 0, "a recipient with a wrong answer kept what it did");
     }
 
-    // ---- calls of their own, so that they may revert
+    // ---- external calls, so that they may revert
 
     function deliverAgain(Vm.Log[] memory logs) external {
         _deliverAgain(logs);
@@ -203,7 +205,7 @@ abstract contract GatewayConformance is Test {
         return InteroperableAddress.formatEvmV1(_destinationChain(), address(account));
     }
 
-    /// @dev Sends without value, and returns what was emitted meanwhile.
+    /// @dev Sends without value, and returns the logs of the call.
     function _send(bytes memory to, bytes memory payload, bytes[] memory attributes)
         internal
         returns (bytes32 sendId, Vm.Log[] memory logs)
@@ -221,7 +223,7 @@ abstract contract GatewayConformance is Test {
         return gateway.call{value: value}(call);
     }
 
-    /// @dev The gateway's own `MessageSent`; there has to be one.
+    /// @dev The gateway's own `MessageSent`, which must exist.
     function _sentIn(Vm.Log[] memory logs) private view returns (Sent memory sent) {
         address gateway = address(_gateway());
         uint256 count;
@@ -251,7 +253,7 @@ abstract contract GatewayConformance is Test {
     }
 }
 
-/// @notice Remembers what it got, in four slots, and returns what it was made with.
+/// @notice Stores the message that it gets in four slots, and returns the value that its constructor got.
 contract RecordingRecipient is IERC7786Recipient {
     bytes4 private immutable _answer;
 

@@ -4,22 +4,23 @@ pragma solidity ^0.8.28;
 import {IERC7786Recipient} from "@openzeppelin/contracts/interfaces/draft-IERC7786.sol";
 import {Test} from "forge-std/Test.sol";
 
-/// @notice What ERC-7786 says of a recipient, as forge tests. A project inherits it, and says what its recipient takes and from whom.
+/// @notice ERC-7786's requirements on a recipient, as forge tests. A project inherits this contract and implements hooks for the
+///         messages that its recipient accepts, and from whom.
 abstract contract RecipientConformance is Test {
     function _recipient() internal view virtual returns (IERC7786Recipient);
 
     /// @notice A gateway that the recipient trusts.
     function _knownGateway() internal view virtual returns (address);
 
-    /// @notice The next message that the recipient takes: its sender as an interoperable address, and its payload.
+    /// @notice The next message that the recipient accepts: its sender as an interoperable address, and its payload.
     function _message() internal virtual returns (bytes memory sender, bytes memory payload);
 
-    /// @notice MUST return `IERC7786Recipient.receiveMessage.selector` (0x2432ef26).
+    /// @notice The recipient MUST return `IERC7786Recipient.receiveMessage.selector` (0x2432ef26).
     function test_ReturnsTheSelector() public virtual {
         _assertTaken(bytes32(uint256(1)));
     }
 
-    /// @notice MUST validate that the caller is a known gateway.
+    /// @notice The recipient MUST validate that the caller is a known gateway.
     function testFuzz_RefusesAnUnknownGateway(address caller) public virtual {
         vm.assume(caller != _knownGateway() && caller != address(vm));
         (bytes memory sender, bytes memory payload) = _message();
@@ -27,7 +28,7 @@ abstract contract RecipientConformance is Test {
         assertFalse(success, "took a message from a stranger");
     }
 
-    /// @notice A gateway's `receiveId` is empty or unique: without ids, two messages are still two.
+    /// @notice A gateway's `receiveId` is empty or unique; two messages without an id must both be processed.
     function test_TakesMessagesWithoutIds() public virtual {
         _assertTaken(0);
         _assertTaken(0);

@@ -13,8 +13,8 @@ import {Route} from "../types/Message.sol";
 import {Action, Instruction} from "./AssetInstruction.sol";
 
 /// @title AssetRegistry
-/// @notice Who owns which asset, kept alike on several chains. States are synchronised, and regulators freeze and seize. Locks
-///         keep an asset still while another chain works on it. A ledger that is not an EVM chain may report by attestation.
+/// @notice Keeps the ownership of assets synchronised on several chains. Regulators can freeze and seize assets. Locks keep an
+///         asset unchanged while another chain works on it. A ledger that is not an EVM chain may report by attestation.
 /// @dev Five checks in this order: the router's dedup by id, the allowed route, the sender's permission, the rollback
 ///      check, and the guard of the action. A message that fails changes nothing and can be executed again.
 contract AssetRegistry is
@@ -47,26 +47,33 @@ contract AssetRegistry is
     event LaneSet(uint64 indexed chain, address recipient);
     event LeastTtlSet(bytes32 indexed asset, uint32 ttl);
 
+    /// @notice Only an operator may call this.
     error NotOperator(address account);
+    /// @notice The sender may not take this action here.
     error NotPermitted(uint64 chain, address sender, Action action);
+    /// @notice The asset does not exist here.
     error UnknownAsset(bytes32 asset);
+    /// @notice The asset already exists here.
     error AssetExists(bytes32 asset);
+    /// @notice The asset is frozen.
     error AssetFrozen(bytes32 asset);
+    /// @notice The owner is the zero address.
     error ZeroOwner();
 
-    /// @notice `ROLLBACK_INCOMPLETE_REJECT`: the asset is being set back; nothing else happens to it until that is done.
+    /// @notice `ROLLBACK_INCOMPLETE_REJECT`: the asset is being rolled back; it cannot be changed otherwise until that is done.
     error RollbackIncomplete(bytes32 asset);
 
+    /// @notice The asset is not being rolled back.
     error NoRollback(bytes32 asset);
 
-    /// @notice The sender acts under a lock that is not the present one.
+    /// @notice The sender acts under a lock that is not the current one.
     error StaleFence(bytes32 asset, uint32 fence, uint32 present);
 
     constructor(IRouter router_, address owner_, RetryWindow memory window) RouterClient(router_, owner_) {
         _setRetryWindow(window);
     }
 
-    /// @notice Creates an asset here. Each registry creates it alike, before the first message about it.
+    /// @notice Creates an asset here. Each registry must create it identically before the first message about it.
     function create(bytes32 asset, address assetOwner, uint128 units) external onlyOwner {
         if (assetOwner == address(0)) revert ZeroOwner();
         if (_assets[asset].owner != address(0)) revert AssetExists(asset);
@@ -74,7 +81,7 @@ contract AssetRegistry is
         emit AssetCreated(asset, assetOwner, units);
     }
 
-    /// @notice Lets `sender` on `chain` take an action here, besides the route it must be allowed.
+    /// @notice Permits `sender` on `chain` to take an action here. Its route must be allowed as well.
     function setPermission(uint64 chain, address sender, Action action, bool permitted) external onlyOwner {
         _permitted[chain][sender][action] = permitted;
         emit PermissionSet(chain, sender, action, permitted);
@@ -90,7 +97,7 @@ contract AssetRegistry is
         emit LaneSet(lane.chain, lane.recipient);
     }
 
-    /// @notice Messages about the asset live at least that long, in seconds.
+    /// @notice Sets the minimum TTL of messages about the asset, in seconds.
     function setLeastTtl(bytes32 asset, uint32 ttl) external onlyOwner {
         _leastTtl[asset] = ttl;
         emit LeastTtlSet(asset, ttl);
@@ -100,7 +107,7 @@ contract AssetRegistry is
         _setRetryWindow(window);
     }
 
-    /// @notice Gives up a lock or unlock that will never come, so that those behind it can be applied.
+    /// @notice Skips a lock or unlock that will never arrive, so that later ones can be applied.
     function skip(bytes32 asset, uint64 sequence) external onlyOwner {
         _skip(asset, sequence);
     }
@@ -113,7 +120,7 @@ contract AssetRegistry is
         _retakeLock(instruction.asset, instruction.fence, leastLockTtl());
     }
 
-    /// @notice Sends an instruction to the registry on `chain`. `msg.value` pays; what is left over goes back to the caller.
+    /// @notice Sends an instruction to the registry on `chain`. `msg.value` pays; the rest is returned to the caller.
     function instruct(uint64 chain, Instruction calldata instruction) external payable returns (bytes32 messageId) {
         if (!isOperator[msg.sender]) revert NotOperator(msg.sender);
         Lane memory lane = _lanes[chain];
@@ -123,8 +130,8 @@ contract AssetRegistry is
         emit Instructed(instruction.asset, instruction.action, chain, messageId);
     }
 
-    /// @notice How long a message about an asset lives, in seconds: what its sender wants, but not less than the asset's least.
-    ///         0 = never expires, and stays so.
+    /// @notice The TTL of a message about an asset, in seconds: the sender's choice, but at least the asset's minimum. 0 means
+    ///         that it never expires, and is kept.
     function resolveTtl(bytes32 asset, uint32 senderTtl) public view returns (uint32) {
         if (senderTtl == 0) return 0;
         return senderTtl < _leastTtl[asset] ? _leastTtl[asset] : senderTtl;

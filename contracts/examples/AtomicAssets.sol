@@ -32,9 +32,13 @@ contract AtomicAssets is AtomicParticipant {
     event AssetChanged(bytes32 indexed asset, Act indexed act, address indexed account, uint128 units);
     event UnitsMoved(bytes32 indexed asset, address indexed from, address indexed to, uint128 units);
 
+    /// @notice The asset already exists here.
     error AssetExists(bytes32 asset);
+    /// @notice The asset does not exist here.
     error UnknownAsset(bytes32 asset);
+    /// @notice The asset is frozen.
     error AssetFrozen(bytes32 asset);
+    /// @notice The account has fewer units of the asset than wanted.
     error TooFewUnits(bytes32 asset, address account, uint256 units, uint256 wanted);
 
     constructor(IRouter router_, address owner_, Window memory window) AtomicParticipant(router_, owner_, window) {}

@@ -6,7 +6,8 @@ import {IRouter} from "../interfaces/IRouter.sol";
 import {Window} from "../types/Atomic.sol";
 
 /// @title AtomicParameters
-/// @notice Values that change on all chains or on none. A change names the value it replaces, so that it is made once.
+/// @notice Values that change on all chains or on none. A change names the value that it replaces, so that it is applied only
+///         once.
 contract AtomicParameters is AtomicParticipant {
     mapping(bytes32 name => uint256) public valueOf;
 
@@ -14,7 +15,7 @@ contract AtomicParameters is AtomicParticipant {
 
     constructor(IRouter router_, address owner_, Window memory window) AtomicParticipant(router_, owner_, window) {}
 
-    /// @notice Sets a value on this chain alone; refused while an action holds it.
+    /// @notice Sets a value on this chain only; rejected while an action holds it.
     function set(bytes32 name, uint256 value) external onlyOwner {
         _requireMovable(name);
         _set(name, value);

@@ -5,12 +5,12 @@ import {ERC7786Recipient} from "@openzeppelin/contracts/crosschain/ERC7786Recipi
 import {Ownable} from "@openzeppelin/contracts/access/Ownable.sol";
 
 /// @title Inbox
-/// @notice The smallest useful recipient: keeps what the router brings, and can be closed to see what happens to a message whose
-///         recipient refuses.
+/// @notice The smallest useful recipient: it stores the messages that the router brings. It can be closed, to show what happens
+///         to a message that its recipient rejects.
 contract Inbox is ERC7786Recipient, Ownable {
     address public immutable router;
 
-    /// @notice While closed, every message is refused.
+    /// @notice While the inbox is closed, every message is rejected.
     bool public closed;
 
     /// @notice How many messages arrived.
@@ -25,6 +25,7 @@ contract Inbox is ERC7786Recipient, Ownable {
     event Received(bytes32 indexed messageId, bytes sender, bytes payload);
     event ClosedSet(bool closed);
 
+    /// @notice The inbox is closed.
     error Closed();
 
     constructor(address router_, address owner) Ownable(owner) {

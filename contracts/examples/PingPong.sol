@@ -7,11 +7,11 @@ import {IRouter} from "../interfaces/IRouter.sol";
 import {Kind} from "../types/Message.sol";
 
 /// @title PingPong
-/// @notice Plays a ball to and fro between chains: the smallest dApp that sends, receives, and sends while it receives.
-/// @dev Returns are paid out of the contract's own balance. When that is empty the ball waits at the router: send money here,
+/// @notice Plays a ball back and forth between chains: the smallest dApp that sends, receives, and sends while it receives.
+/// @dev Returns are paid from the contract's own balance. When it is empty, the ball waits at the router: send money here, and
 ///      then anyone may execute the message.
 contract PingPong is RouterClient {
-    /// @notice No game goes on for longer.
+    /// @notice The maximum number of returns in a game.
     uint8 public constant MOST_RETURNS = 32;
 
     mapping(uint64 chain => Lane) private _lanes;
@@ -23,6 +23,7 @@ contract PingPong is RouterClient {
     event BallPlayed(uint64 indexed chain, uint8 returnsLeft, bytes32 messageId);
     event BallReceived(uint64 indexed chain, uint8 returnsLeft, bytes32 messageId);
 
+    /// @notice A game has at most `most` returns.
     error TooManyReturns(uint8 returns_, uint8 most);
 
     constructor(IRouter router_, address owner_) RouterClient(router_, owner_) {}
@@ -36,7 +37,7 @@ contract PingPong is RouterClient {
         emit LaneSet(lane.chain, lane.recipient);
     }
 
-    /// @notice Opens a game that is returned `returns_` times. `msg.value` pays the first ball; what is left over comes back.
+    /// @notice Starts a game with `returns_` returns. `msg.value` pays the first ball; the rest is returned to the caller.
     function serve(uint64 chain, uint8 returns_) external payable returns (bytes32 messageId) {
         if (returns_ > MOST_RETURNS) revert TooManyReturns(returns_, MOST_RETURNS);
         return _play(chain, returns_, msg.value, msg.sender);

@@ -14,17 +14,17 @@ import {Kind} from "../types/Message.sol";
 /// @title Parameters
 /// @notice Changed by the owner, meant to be a timelock here, or by a message of the kind GOVERNANCE_EXECUTE from the governor's
 ///         chain.
-/// @dev How many GMPs must agree on such a message is this contract's policy in the router.
+/// @dev This contract's policy at the router determines how many GMPs must agree on such a message.
 contract Parameters is IParameters, Ownable2Step {
     struct Parameter {
         uint256 value;
-        /// @dev The change that set it; 0 = never set.
+        /// @dev The number of the change that set it; 0 = never set.
         uint64 number;
     }
 
     IRouter public immutable router;
 
-    /// @notice The only sender whose messages are obeyed, as an ERC-7930 address.
+    /// @notice The only sender whose messages are accepted, as an ERC-7930 address.
     bytes public governor;
 
     mapping(bytes32 name => Parameter) private _parameters;
@@ -63,7 +63,7 @@ contract Parameters is IParameters, Ownable2Step {
             abi.decode(payload, (uint64, bytes32[], uint256[]));
         _validate(number, names.length, values.length);
         for (uint256 index; index < names.length; ++index) {
-            // Messages arrive in any order: what a later one has set stays, and the rest of this one counts.
+            // Messages arrive in any order: values set by a later change stay, and the others are applied.
             uint64 present = _parameters[names[index]].number;
             if (number > present) _set(number, names[index], values[index]);
             else emit ChangeSuperseded(names[index], values[index], number, present);
@@ -82,14 +82,14 @@ contract Parameters is IParameters, Ownable2Step {
         return _parameters[name].number;
     }
 
-    /// @dev Without an owner only messages could change anything, and no account could name another governor.
+    /// @dev Without an owner only messages could change values, and no account could set another governor.
     function renounceOwnership() public view override onlyOwner {
         revert RenouncingDisabled();
     }
 
     function _setGovernor(uint64 chain, address account, uint8 quorum, GmpSet gmps) private {
         if (account == address(0) || quorum == 0) revert InvalidGovernor(chain, account, quorum);
-        // The form in which a router names senders: another spelling would never match.
+        // The encoding in which a router names senders; any other would never match.
         governor = InteroperableAddress.formatEvmV1(chain, account);
         router.setPolicy(chain, quorum, gmps);
         emit GovernorSet(chain, account, quorum, gmps);

@@ -15,19 +15,26 @@ interface IAdapter {
 
     event Disconnected(uint64 indexed chain, bytes32 indexed remoteRouter, bytes32 remoteAdapter);
 
+    /// @notice Only the router may call this.
     error OnlyRouter(address caller);
+    /// @notice Only the owner may call this.
     error OnlyOwner(address caller);
+    /// @notice Only the GMP's own contract may call this.
     error OnlyGmp(address caller);
+    /// @notice A chain, router, adapter or GMP contract of the connection is zero.
     error ZeroConnection();
+    /// @notice No remote adapter is connected for this router on the chain.
     error NotConnected(uint64 chain, bytes32 remoteRouter);
+    /// @notice The GMP delivered a message from an account that is not a connected adapter.
     error UntrustedRemote(uint64 chain, bytes32 remoteAdapter);
 
-    /// @notice The remote adapter brought a message of another router than the one it speaks for.
+    /// @notice The remote adapter sent a message of a router other than the one that it serves.
     error WrongRemoteRouter(uint64 chain, bytes32 remoteAdapter, bytes32 router);
 
+    /// @notice The remote adapter is already connected for another router.
     error RemoteAlreadyConnected(uint64 chain, bytes32 remoteAdapter, bytes32 remoteRouter);
 
-    /// @notice The value sent is below the fee that the GMP asks for now, in wei.
+    /// @notice The value sent is below the GMP's current fee, in wei.
     error WrongFee(uint256 value, uint256 fee);
 
     /// @notice Passes an envelope to the GMP.

@@ -16,19 +16,20 @@ interface IBoundedMulticall {
     }
 
     /// @notice All calls were made.
-    /// @dev The last event of the outermost {multicall}: a callee may cause further ones in the transaction, of which the last counts.
-    /// @param succeeded One bit per call, the lowest for the first: whether it did not revert.
+    /// @dev The last event of the outermost {multicall}. A callee may cause further ones in the transaction; only the last one
+    ///      counts.
+    /// @param succeeded One bit per call, the lowest for the first call: whether it did not revert.
     event CallsMade(uint256 succeeded);
 
-    /// @notice What is left is too little to give the call its gas. Nothing is done then: a call that gets less than it was
-    ///         meant to have may succeed by half.
-    /// @param available Gas that is left.
+    /// @notice The remaining gas is too little to give the call its exact gas. Everything reverts, because a call with less gas
+    ///         than intended may succeed only in part.
+    /// @param available The remaining gas.
     error InsufficientCallGas(uint256 index, uint256 available, uint256 gasLimit);
 
-    /// @notice More than 256 calls.
+    /// @notice There are more than 256 calls.
     error TooManyCalls(uint256 count);
 
-    /// @notice Each call reverted, or there was none: nothing has happened, and the transaction says so.
+    /// @notice Every call reverted, or there were no calls. Nothing has changed.
     error NoCallSucceeded();
 
     /// @notice Makes the calls in order. Their return data is not copied.

@@ -10,14 +10,14 @@ import {IProfiles} from "./IProfiles.sol";
 /// @dev A call with value dispatches the message at once, at the current fees, and refunds the rest to the sender. A call without
 ///      value leaves the message unfunded: `sendId` is its id, and anyone may {fund} it.
 interface IGateway is IERC7786GatewaySource {
-    /// @notice The value is not zero but less than the fees of the GMPs, in wei.
+    /// @notice The value is neither zero nor enough for the GMPs' fees, in wei.
     error InsufficientValue(uint256 value, uint256 fees);
 
     /// @notice The default profiles of senders without a profile.
     function profiles() external view returns (IProfiles);
 
-    /// @notice Sends an unfunded message over the GMPs of its sender's profile, each at its current fee. Anyone may pay; the payer
-    ///         chooses the moment and nothing else.
+    /// @notice Sends an unfunded message over the GMPs of its sender's profile, each at its current fee. Anyone may pay; the
+    ///         payer chooses the time and nothing else.
     /// @dev GMPs that are paused, removed, failing or above the sender's cap are left out ({IMessageSender-DispatchFailed}); at least
     ///      the quorum must accept the message. Anyone may fund the missing GMPs later; each further call is an attempt like a
     ///      retry, and one GMP must accept it.

@@ -20,25 +20,30 @@ interface IGmpRegistry {
     /// @notice Messages to and from that router are no longer accepted.
     event PeerRevoked(uint64 indexed chain, bytes32 indexed router);
 
+    /// @notice An address is zero.
     error ZeroAddress();
+    /// @notice A chain id is zero.
     error ZeroChain();
     /// @notice There is no code at the address; a call to it would succeed and do nothing.
     error NotContract(address account);
 
+    /// @notice The GMP already has an adapter: replace it instead.
     error GmpAlreadyHasAdapter(Gmp gmp, address adapter);
+    /// @notice The GMP has no adapter.
     error GmpHasNoAdapter(Gmp gmp);
+    /// @notice The adapter already belongs to a GMP.
     error AdapterAlreadyUsed(address adapter, Gmp gmp);
-    /// @notice The adapter takes envelopes from, and delivers to, another router.
+    /// @notice The adapter belongs to another router.
     error AdapterOfAnotherRouter(address adapter, address router);
 
-    /// @notice Another number's adapter sends through that contract already.
+    /// @notice The adapter of another GMP already uses this transport.
     error TransportAlreadyUsed(address transport, Gmp gmp);
 
-    /// @notice Adapters are created under the numbers 1 to 7.
+    /// @notice Adapters can be created only under the numbers 1 to 7.
     error InvalidCreationNumber(uint8 number);
 
-    /// @notice Creates an adapter at an address that follows from this router, `gmp` and `number` alone (CREATE3).
-    ///         {addAdapter} or {replaceAdapter} registers it.
+    /// @notice Creates an adapter at an address that depends only on this router, `gmp` and `number` (CREATE3). {addAdapter} or
+    ///         {replaceAdapter} registers it.
     /// @dev Other adapters may be registered, too. A send over one created here costs 1,900 gas less, because the router computes its
     ///      address instead of reading it. Reverts if the number was used for the GMP before.
     /// @param creationCode Bytecode of the adapter with its constructor arguments.
@@ -49,19 +54,19 @@ interface IGmpRegistry {
     ///      if another GMP's adapter has the same transport ({IAdapter-transport}).
     function addAdapter(Gmp gmp, address adapter) external;
 
-    /// @notice Replaces a sound adapter; its receipts stay valid. Messages that the GMP carries to the old adapter cannot be
+    /// @notice Replaces an honest adapter; its receipts remain valid. Messages that the GMP carries to the old adapter cannot be
     ///         delivered unless it is restored. Switch the senders first (docs/security.md).
     /// @dev The old adapter is removed at once, so that a GMP always has one adapter.
     function replaceAdapter(Gmp gmp, address adapter) external;
 
     /// @notice Disables a GMP that can no longer be trusted and voids its receipts. After {addAdapter}, new receipts count again.
-    ///         Hyperlane, Axelar, LayerZero and CCIP never deliver twice: a message that they had delivered needs a retry or other
-    ///         GMPs, and one that is not retriable needs other GMPs. Wormhole can deliver it again.
+    ///         Hyperlane, Axelar, LayerZero and CCIP never deliver twice: a message that they had delivered needs a retry or
+    ///         other GMPs, and one that is not retriable needs other GMPs. Wormhole can deliver it again.
     function revokeAdapter(Gmp gmp) external;
 
     /// @notice Makes `router` the destination of new messages to `chain`, and accepts its messages.
-    /// @param floor The lane's lowest quorum for recipients without a policy, 1…16; use 2 or more unless a single GMP is to be
-    ///        trusted. It raises the current floor and never lowers it ({IRecipientPolicy-setFloor}).
+    /// @param floor The lane's minimum quorum for recipients without a policy, 1…16. Use 2 or more unless you trust a single GMP.
+    ///        It raises the current floor and never lowers it ({IRecipientPolicy-setFloor}).
     function setPeer(uint64 chain, bytes32 router, uint8 floor) external;
 
     /// @notice Revokes a router, also for messages in flight.
@@ -82,7 +87,7 @@ interface IGmpRegistry {
     /// @notice The number of times that a GMP's adapter was revoked.
     function epochOf(Gmp gmp) external view returns (uint8);
 
-    /// @notice The router that new messages for `chain` go to, or zero.
+    /// @notice The router to which new messages for `chain` are sent, or zero.
     function peerOf(uint64 chain) external view returns (bytes32);
 
     /// @notice Whether messages to and from that router are accepted.

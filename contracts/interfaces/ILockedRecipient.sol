@@ -13,10 +13,10 @@ enum MessageLock {
     LOST
 }
 
-/// @notice A recipient whose messages act under a lock that may end before they arrive. A relayer reads the lock before it
+/// @notice A recipient whose messages act under a lock that may expire before they arrive. A relayer reads the lock before it
 ///         forces a delayed message.
 interface ILockedRecipient {
-    /// @notice The caller may not take locks again.
+    /// @notice The caller may not retake locks.
     error NotLockRetaker(address account);
 
     /// @notice The lock of a message with this payload. Reverts if the recipient cannot decode the payload.

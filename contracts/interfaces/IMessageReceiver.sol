@@ -25,14 +25,14 @@ interface IMessageReceiver {
         bytes32 indexed messageId, uint64 indexed sourceChain, address indexed recipient, bytes32 payloadHash
     );
 
-    /// @notice The recipient reverted, or returned a wrong value. The receipts stay valid: anyone may {execute}.
-    /// @param reason The revert data, cut at 256 bytes.
+    /// @notice The recipient reverted or returned a wrong value. The receipts remain valid, and anyone may call {execute}.
+    /// @param reason The revert data, truncated to 256 bytes.
     event ExecutionFailed(bytes32 indexed messageId, uint64 indexed sourceChain, bytes reason);
 
-    /// @notice The delivery had less gas than the message requests. The receipts stay valid: anyone may {execute}.
+    /// @notice The delivery had less gas than the message requests. The receipts remain valid, and anyone may call {execute}.
     event ExecutionDeferred(bytes32 indexed messageId, uint64 indexed sourceChain, uint64 gasLimit);
 
-    /// @notice The message expired before it was executed, and never will be.
+    /// @notice The message expired without having been executed, and never will be executed.
     event MessageExpired(bytes32 indexed messageId, uint64 indexed sourceChain);
 
     /// @notice A GMP delivered a message that had expired or was cancelled; only the receipt was recorded.
@@ -41,43 +41,49 @@ interface IMessageReceiver {
     /// @notice The caller is not the adapter of an enabled GMP.
     error NotAdapter(address caller);
 
-    /// @notice This GMP's receipt for the message is there already. For a relayer this means: done.
+    /// @notice The router already has this GMP's receipt for the message. Relayers treat this as success.
     error AlreadyReceived(bytes32 messageId, Gmp gmp);
 
+    /// @notice The message was already executed.
     error AlreadyExecuted(bytes32 messageId);
 
     /// @notice The message expired or was cancelled.
     error AlreadyEnded(bytes32 messageId, Execution state);
 
-    /// @notice The message's time has not run out, pauses not counted.
+    /// @notice The message's TTL has not elapsed.
     error NotExpired(bytes32 messageId, uint64 sentAt, uint32 ttl);
 
-    /// @notice The message's time has run out: {expire} it.
+    /// @notice The message's TTL has elapsed. Call {expire} to mark it.
     error MessageHasExpired(bytes32 messageId, uint64 sentAt, uint32 ttl);
 
     /// @notice The content does not hash to the id that the envelope states.
     error WrongMessageId(bytes32 stated, bytes32 computed);
 
-    /// @notice The message names another source chain than the one the GMP vouches for.
+    /// @notice The message names a source chain other than the one that the GMP authenticated.
     error WrongSourceChain(uint64 stated, uint64 authenticated);
 
+    /// @notice The message is for another chain or router.
     error WrongDestination(uint64 chain, bytes32 router);
     /// @notice The router calls neither itself nor an adapter on a message's behalf.
     error ForbiddenRecipient(address recipient);
 
+    /// @notice The message's quorum is zero.
     error ZeroQuorum();
+    /// @notice Too few receipts count for the message.
     error QuorumNotReached(bytes32 messageId, uint8 receipts, uint8 quorum);
 
-    /// @notice {execute} was called with less gas than the message asks for.
+    /// @notice {execute} was called with less gas than the message requests.
     error InsufficientGas(bytes32 messageId, uint64 gasLimit);
 
-    /// @notice {execute} was called, and the recipient refused.
+    /// @notice {execute} was called, and the recipient reverted.
     error ExecutionReverted(bytes32 messageId, bytes reason);
 
-    /// @notice The recipient did not return the selector that ERC-7786 asks for.
+    /// @notice The recipient did not return the selector that ERC-7786 requires.
     error WrongReturnValue(address recipient);
 
+    /// @notice Only the router itself may call this.
     error OnlySelf();
+    /// @notice The router is already receiving or sending.
     error ReceivingReentered();
 
     /// @notice Accepts a delivery.
@@ -98,8 +104,8 @@ interface IMessageReceiver {
     ///         estimated.
     function execute(Message calldata message) external;
 
-    /// @notice Marks an overdue message as expired, so that this can be reported. Open to anyone; the message need not have
-    ///         arrived.
+    /// @notice Marks an overdue message as expired, so that this outcome can be reported. Open to anyone; the message need not
+    ///         have arrived.
     function expire(Message calldata message) external;
 
     /// @notice For recipients: members of the message being executed that ERC-7786 does not pass. Zero between executions.

@@ -17,7 +17,7 @@ interface IMessageSender {
     /// @notice Attempt 1, 2, …: `gmps` accepted the same envelope again.
     event MessageRetried(bytes32 indexed messageId, uint64 indexed destinationChain, uint32 attempt, GmpSet gmps);
 
-    /// @notice The message was created and waits for {IGateway-fund} over `gmps`.
+    /// @notice The message was created without paying fees, and waits for {IGateway-fund} over `gmps`.
     event MessageUnfunded(
         bytes32 indexed messageId, uint64 indexed destinationChain, bool retriable, GmpSet gmps, bytes envelope
     );
@@ -29,27 +29,30 @@ interface IMessageSender {
     /// @notice A refund that could not be paid, or the unused part of a GMP's fee, can be withdrawn.
     event Credited(address indexed account, uint256 amount);
 
+    /// @notice The recipient is zero.
     error ZeroRecipient();
+    /// @notice Only routers create messages of this kind.
     error ReservedKind(Kind kind);
 
-    /// @notice Only plain messages and critical regulatory actions may live for ever.
+    /// @notice Only plain messages and critical regulatory actions may omit the TTL.
     error TtlRequired(Kind kind);
 
-    /// @notice A critical regulatory action never expires: it ends when it is executed, or cancelled by its sender.
+    /// @notice A critical regulatory action must not have a TTL: it ends when it is executed, or cancelled by its sender.
     error TtlNotAllowed(Kind kind, uint32 ttl);
 
-    /// @notice A ttl is 0 or at least as long as the fastest GMP takes, in seconds.
+    /// @notice A TTL must be 0 or at least `least` seconds, since no GMP is reliably faster.
     error TtlTooShort(uint32 ttl, uint32 least);
 
-    /// @notice A transaction that delivers the message could need more than 2^24 gas, and so could never be sent.
+    /// @notice A delivery with this gas limit could need more than 2^24 gas, the maximum of a transaction.
     error GasLimitTooHigh(uint64 gasLimit, uint64 most);
 
+    /// @notice The payload is longer than `most` bytes.
     error PayloadTooLong(uint256 length, uint256 most);
 
-    /// @notice The message names another source than this chain and router: it was created before a fork, or elsewhere.
+    /// @notice The message's source is not this chain and router: it was created before a fork, or elsewhere.
     error WrongSource(uint64 chain, bytes32 router);
 
-    /// @notice The quorum is 0, or more than the GMPs named.
+    /// @notice The quorum is 0, or more than the number of GMPs.
     error InvalidQuorum(uint8 quorum, uint256 gmps);
 
     /// @notice The parameters do not hash to the id: at least one differs from the original.
@@ -58,48 +61,55 @@ interface IMessageSender {
     /// @notice The message was not created here as retriable.
     error NotRetriable(bytes32 messageId);
 
-    /// @notice The message was never dispatched: {IGateway-fund} it.
+    /// @notice The message was never dispatched. Use {IGateway-fund}.
     error StillUnfunded(bytes32 messageId);
 
-    /// @notice The message waits for no fee: all its GMPs took it, or it was never created here.
+    /// @notice The message has nothing left to fund: all its GMPs accepted it, or it was never created here.
     error NotUnfunded(bytes32 messageId);
 
+    /// @notice The message was cancelled.
     error AlreadyCancelled(bytes32 messageId);
 
-    /// @notice The message's time has run out; its destination would not execute it any more.
+    /// @notice The message's TTL has elapsed, so its destination would no longer execute it.
     error Expired(bytes32 messageId, uint64 sentAt, uint32 ttl);
 
-    /// @notice Only the message's sender, or the retrier it appointed, may retry it.
+    /// @notice Only the message's sender, or the retrier that it appointed, may retry it.
     error NotSenderOrRetrier(bytes32 messageId, address caller, address sender);
 
+    /// @notice The chain has no peer to which messages could be sent.
     error NoPeer(uint64 chain);
 
+    /// @notice The refund address is zero.
     error ZeroRefundAddress();
+    /// @notice No GMP is named.
     error NoGmps();
+    /// @notice A GMP is named twice.
     error DuplicateGmp(Gmp gmp);
 
-    /// @notice No adapter speaks for the GMP. The reason of a {DispatchFailure}: it does not stop the others.
+    /// @notice The GMP has no adapter. The reason of a {DispatchFailure}: it does not affect the other GMPs.
     error GmpNotEnabled(Gmp gmp);
 
-    /// @notice `minDispatched` is more than the GMPs named, or less than what the message needs.
+    /// @notice `minDispatched` is more than the number of GMPs, or less than the message needs.
     error InvalidMinDispatched(uint8 minDispatched, uint8 least, uint256 most);
 
-    /// @notice The GMP asks for more than the sender, or the router, pays for a message, in wei. The reason of a {DispatchFailure}: it
-    ///         does not stop the others.
+    /// @notice The GMP charges more than the sender or the router allows for a message, in wei. The reason of a
+    ///         {DispatchFailure}: it does not affect the other GMPs.
     error FeeAboveCap(Gmp gmp, uint256 fee, uint256 most);
 
-    /// @notice The fees named do not add up to the value sent, in wei.
+    /// @notice The sum of the fees differs from the value sent, in wei.
     error FeesDifferFromValue(uint256 fees, uint256 value);
 
-    /// @notice A GMP could have got less gas than one may need. The call as a whole needs `needed - available` more gas than it had;
-    ///         gas that is not used costs nothing.
-    /// @param needed What must be left when the GMP is called, with what the call itself takes and what the EVM keeps back.
+    /// @notice A GMP could have got less gas than it may need. The call needs at least `needed - available` more gas; unused gas
+    ///         costs nothing.
+    /// @param needed The gas that must be left when the GMP is called, including the call's own cost and the part that the EVM
+    ///        retains.
     error InsufficientDispatchGas(Gmp gmp, uint256 available, uint256 needed);
 
-    /// @notice Too few GMPs took the message, so nothing was sent. Each failure has the GMP's own reason. It may be a fee below
-    ///         today's quote, a gas limit that the GMP does not carry, or a GMP that is down.
+    /// @notice Too few GMPs accepted the message, so nothing was sent. Each failure has the GMP's own reason, such as a fee below
+    ///         the current quote, a gas limit that the GMP does not support, or an outage of the GMP.
     error TooFewDispatched(uint256 dispatched, uint256 minimum, DispatchFailure[] failures);
 
+    /// @notice The router is already sending.
     error SendingReentered();
 
     /// @notice Sends a message over one or more GMPs.

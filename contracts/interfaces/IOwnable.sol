@@ -6,7 +6,9 @@ interface IOwnable {
     event OwnershipTransferStarted(address indexed previousOwner, address indexed newOwner);
     event OwnershipTransferred(address indexed previousOwner, address indexed newOwner);
 
+    /// @notice Only the owner may call this.
     error OwnableUnauthorizedAccount(address account);
+    /// @notice The address cannot be an owner.
     error OwnableInvalidOwner(address owner);
 
     function owner() external view returns (address);

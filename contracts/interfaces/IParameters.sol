@@ -19,23 +19,27 @@ interface IParameters is IERC7786Recipient {
     ///         account are rejected.
     event GovernorSet(uint64 indexed chain, address indexed account, uint8 quorum, GmpSet gmps);
 
+    /// @notice Only the router may call this.
     error NotRouter(address caller);
 
-    /// @notice The message comes from another account than the governor. ERC-7930.
+    /// @notice The message comes from an account other than the governor; `sender` is an ERC-7930 address.
     error NotGovernor(bytes sender);
 
-    /// @notice The message is of another kind than GOVERNANCE_EXECUTE.
+    /// @notice The message's kind is not GOVERNANCE_EXECUTE.
     error NotGovernanceMessage(bytes32 messageId);
 
     /// @notice A governor must be an account, and its messages need at least one receipt.
     error InvalidGovernor(uint64 chain, address account, uint8 quorum);
 
+    /// @notice There are not as many values as names.
     error LengthsDiffer(uint256 names, uint256 values);
+    /// @notice A change's number is zero.
     error ZeroNumber();
 
     /// @notice The value has never been set.
     error UnknownParameter(bytes32 name);
 
+    /// @notice The ownership cannot be renounced.
     error RenouncingDisabled();
 
     /// @notice Sets values; only for the owner. A message's payload is the ABI-encoded arguments of this call.

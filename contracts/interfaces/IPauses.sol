@@ -12,15 +12,15 @@ interface IPauses {
     /// @notice Nothing is sent or accepted over the GMP before `until`, and its receipts do not count meanwhile.
     event GmpPauseSet(Gmp indexed gmp, uint48 until);
 
-    /// @notice A pause must end in the future, and at most {MAX_PAUSE} from now; the guardian's all at most {MAX_PAUSE} after its
-    ///         first.
+    /// @notice A pause must end in the future and at most {MAX_PAUSE} from now. All of the guardian's pauses must end at most
+    ///         {MAX_PAUSE} after the start of its first.
     error InvalidPauseEnd(uint48 until, uint256 earliest, uint256 latest);
 
-    /// @notice The guardian has to rest, or the owner has paused this already. All pauses that the guardian begins within
-    ///         {MAX_PAUSE} of its first end by then. For as long again it can begin no pause of any lane or GMP.
+    /// @notice The guardian must rest until then, or the owner has already paused the target. All pauses that the guardian begins
+    ///         within {MAX_PAUSE} of its first end by then. For as long again it can pause no lane or GMP.
     error GuardianMustWait(uint256 until);
 
-    /// @notice The tripwire has paused this GMP so much that its allowance is too small until then, Unix seconds.
+    /// @notice The tripwire's remaining allowance for this GMP is too small until then, Unix seconds.
     error TripwireMustWait(Gmp gmp, uint256 until);
 
     /// @notice Longest duration of a pause without an extension, in seconds.
@@ -49,7 +49,8 @@ interface IPauses {
     /// @notice The end of the GMP's newest pause, Unix seconds.
     function gmpPausedUntil(Gmp gmp) external view returns (uint48);
 
-    /// @notice Seconds for which the tripwire may pause the GMP from now on. The full allowance is four of its longest pauses. It
-    ///         recovers 32 times more slowly than it is used, so that a leaked key can pause a GMP for one hour in 32.
+    /// @notice The number of seconds for which the tripwire may pause the GMP from now on. The full allowance is four of its
+    ///         longest pauses. It recovers 32 times more slowly than it is used, so that a leaked key can pause a GMP for one
+    ///         hour in 32.
     function tripwireAllowance(Gmp gmp) external view returns (uint256);
 }

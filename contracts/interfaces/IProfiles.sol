@@ -26,21 +26,22 @@ interface IProfiles {
     /// @notice `messageId` is zero for all messages of `sender`.
     event DeliveryChosen(address indexed sender, bytes32 indexed messageId, DeliveryChoice choice);
 
+    /// @notice Only the owner may call this.
     error OnlyOwner(address caller);
 
-    /// @notice Its waits begin at 0, or above the longest one; in milliseconds.
+    /// @notice The first delay is 0 or above the longest one; in milliseconds.
     error InvalidBackoff(uint32 base, uint32 most);
 
-    /// @notice Quorum 0 or above the GMPs named.
+    /// @notice The quorum is 0 or above the number of GMPs.
     error InvalidProfile(Profile profile);
 
     /// @notice Neither the sender nor the chain has a profile.
     error NoProfile(address sender, uint64 chain);
 
-    /// @notice Not the canonical ERC-7930 form of an address on an EVM chain.
+    /// @notice The recipient is not the canonical ERC-7930 form of an address on an EVM chain.
     error InvalidRecipient(bytes recipient);
 
-    /// @notice The attribute is not a selector and one word in range.
+    /// @notice The attribute is not a selector followed by one word in range.
     error InvalidAttribute(bytes attribute);
 
     /// @notice Sets the caller's profile for messages to `chain`. An empty profile removes it.
@@ -52,12 +53,12 @@ interface IProfiles {
     /// @notice The profile of messages from `sender` to `chain`; the zero sender returns the default.
     function profileOf(address sender, uint64 chain) external view returns (Profile memory);
 
-    /// @notice Sets the relayers' delivery of a message of the caller, or of all its messages if `messageId` is zero. It may be set
-    ///         in the transaction that sends the message. A choice that is not `chosen` removes it. Critical regulatory actions are
+    /// @notice Sets how relayers deliver a message of the caller, or all its messages if `messageId` is zero. It may be set in
+    ///         the transaction that sends the message. A choice with `chosen` false removes it. Critical regulatory actions are
     ///         not affected.
     function chooseDelivery(bytes32 messageId, DeliveryChoice calldata choice) external;
 
-    /// @notice The sender's choice for a message, else for all its messages; else one that is not `chosen`.
+    /// @notice The sender's choice for a message, or else for all its messages, or else one with `chosen` false.
     function deliveryOf(address sender, bytes32 messageId) external view returns (DeliveryChoice memory);
 
     /// @notice Whether a message may have the attribute, in which case Waybill honours every valid value. Any other attribute is

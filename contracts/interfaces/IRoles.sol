@@ -7,18 +7,21 @@ interface IRoles {
     event GuardianSet(address indexed guardian);
     event TripwireSet(address indexed tripwire);
 
+    /// @notice Only the revoker or the owner may call this.
     error NotRevoker(address caller);
+    /// @notice Only the guardian or the owner may call this.
     error NotGuardian(address caller);
 
-    /// @notice Lets `account` only revoke adapters and peers and raise floors; zero: only the owner may.
+    /// @notice Sets the account that may revoke adapters and peers and raise floors, and nothing else; zero leaves this to the
+    ///         owner.
     function setRevoker(address account) external;
 
-    /// @notice Lets `account` only begin pauses and end its own; zero: only the owner may. A new guardian is not bound by the
-    ///         period of its predecessor.
+    /// @notice Sets the account that may begin pauses and end its own, and nothing else; zero leaves this to the owner. A new
+    ///         guardian is not bound by the period of its predecessor.
     function setGuardian(address account) external;
 
-    /// @notice Lets `account` only begin short pauses of GMPs ({IPauses-pauseGmp}); zero: only owner and guardian may. An account
-    ///         that is assigned for the first time has the full allowance.
+    /// @notice Sets the account that may begin short pauses of GMPs ({IPauses-pauseGmp}), and nothing else; zero leaves this to
+    ///         owner and guardian. An account that is assigned for the first time has the full allowance.
     function setTripwire(address account) external;
 
     function revoker() external view returns (address);

@@ -14,13 +14,13 @@ interface IRouterMessages {
     /// @notice On the destination: the message will never be executed.
     event MessageCancelled(bytes32 indexed messageId, uint64 indexed sourceChain, bytes32 cancellationId);
 
-    /// @notice On the destination: the cancellation came after the message had ended, and changed nothing.
+    /// @notice On the destination: the cancellation arrived after the message had ended, and changed nothing.
     event CancellationRejected(
         bytes32 indexed messageId, uint64 indexed sourceChain, bytes32 cancellationId, Execution state
     );
 
-    /// @notice On the source: the destination reports the message's outcome. A dApp must roll back or refund by
-    ///         {IRouterViews-outcomeOf}, never by this event. A destination also reports the expiry of messages that were never
+    /// @notice Emitted on the source chain when the destination reports a message's outcome. Base rollbacks and refunds on
+    ///         {IRouterViews-outcomeOf}, never on this event: a destination also reports the expiry of messages that were never
     ///         sent.
     /// @dev The router records no outcome of a message that was not sent as retriable: each report of it emits this event.
     event OutcomeReported(bytes32 indexed messageId, uint64 indexed destinationChain, Execution outcome);
@@ -30,22 +30,23 @@ interface IRouterMessages {
         bytes32 indexed messageId, uint64 indexed destinationChain, Execution first, Execution second
     );
 
+    /// @notice Only the message's sender may cancel it.
     error NotSender(bytes32 messageId, address caller, address sender);
 
-    /// @notice The lane has not come to the message's nonce: what is not created yet can't be cancelled.
+    /// @notice The lane has not reached the message's nonce: a message that was not created yet can't be cancelled.
     error NotCreated(bytes32 messageId);
 
     /// @notice The message has not ended here, so there is nothing to report.
     error NothingToReport(bytes32 messageId);
 
-    /// @notice Reports and cancellations are not cancelled or reported themselves.
+    /// @notice Reports and cancellations cannot be cancelled or reported themselves.
     error NotForRouterMessages(bytes32 messageId);
 
-    /// @notice The content of a cancellation or report does not fit the message that carries it.
+    /// @notice The content of a cancellation or report does not match the message that carries it.
     error InvalidRouterMessage(bytes32 messageId);
 
-    /// @notice Asks the destination never to execute a message of the caller, which can no longer be retried here. It may be
-    ///         executed there before this arrives: wait for the report.
+    /// @notice Asks the destination never to execute a message of the caller. The message can no longer be retried here, but it
+    ///         may be executed there before the request arrives: wait for the report.
     /// @param minDispatched The number of GMPs that must accept it; 0 stands for all. The cancellation is retriable.
     function cancel(Message calldata message, uint8 minDispatched, GmpFee[] calldata gmps, address refundTo)
         external

@@ -11,13 +11,15 @@ interface IRouterViews {
 
     event Withdrawn(address indexed account, address indexed to, uint256 amount);
 
-    /// @notice The router takes money with messages only.
+    /// @notice The router accepts ether only with messages.
     error UnexpectedValue(uint256 value);
 
+    /// @notice The account has no credit.
     error NothingToWithdraw(address account);
+    /// @notice The recipient of the withdrawal rejected the ether.
     error TransferFailed(address to, uint256 amount);
 
-    /// @notice Lets `retrier` retry all messages of the caller; zero revokes that.
+    /// @notice Lets `retrier` retry all messages of the caller; zero removes the retrier.
     function appointRetrier(address retrier) external;
 
     /// @notice Credits the value to `account`. Adapters return unused fees this way; anyone may call it.
@@ -44,11 +46,11 @@ interface IRouterViews {
     /// @notice Whether that GMP's receipt is recorded, so that another delivery over it would be a duplicate.
     function hasReceived(bytes32 messageId, Gmp gmp) external view returns (bool);
 
-    /// @notice How many messages from a chain were executed, and the sum of their ids mod 2^192.
+    /// @notice The number of messages from a chain that were executed, and the sum of their ids mod 2^192.
     function executedFrom(uint64 chain) external view returns (uint64 count, uint192 sum);
 
     /// @notice The reported outcome of a retriable message that was sent from here; NONE until it is reported, and for any other
-    ///         id. Refunds need `retriable`: the router keeps no record of other messages, so their reports are events only
+    ///         id. Refunds need `retriable`: the router keeps no record of other messages, so their reports only emit an event
     ///         ({IRouterMessages-OutcomeReported}).
     /// @dev Also recorded for an unfunded message ({IMessageSender-MessageUnfunded}).
     function outcomeOf(bytes32 messageId) external view returns (Execution);

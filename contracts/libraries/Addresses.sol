@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-/// @notice The word is not a 20-byte address padded with zeros. Cutting it would name another account.
+/// @notice The word is not a 20-byte address padded with zeros. Truncating it would name another account.
 error DirtyAddress(bytes32 word);
 
 /// @notice 20-byte addresses and the 32-byte form that messages carry.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-/// @notice Calls that Solidity can't express: answers of bounded length, reasons passed on, calls handed over.
+/// @notice Calls that Solidity can't express: with bounded return data, with forwarded reverts, and with a delegated answer.
 library BoundedCall {
-    /// @dev Like `target.call{value: value, gas: gasLimit}(data)`, but copies nothing of the answer: {answer} does, where it is
-    ///      read. That saves 110 gas of each call whose answer nobody reads.
-    /// @param gasLimit Cut by the EVM at 63/64 of what is left.
+    /// @dev Like `target.call{value: value, gas: gasLimit}(data)`, but does not copy the return data; {answer} copies it where it
+    ///      is needed. That saves 110 gas for each call whose return data nobody reads.
+    /// @param gasLimit The EVM forwards at most 63/64 of the remaining gas.
     function tryCall(address target, uint256 value, uint256 gasLimit, bytes memory data)
         internal
         returns (bool success)
@@ -15,15 +15,15 @@ library BoundedCall {
         }
     }
 
-    /// @dev The same for a call that changes nothing.
+    /// @dev Like {call}, but as a static call.
     function tryView(address target, uint256 gasLimit, bytes memory data) internal view returns (bool success) {
         assembly ("memory-safe") {
             success := staticcall(gasLimit, target, add(data, 0x20), mload(data), 0, 0)
         }
     }
 
-    /// @dev What the last call answered, cut at `maxLength` bytes: a callee that returns a megabyte would otherwise make its
-    ///      caller pay for it. Nothing may be called in between.
+    /// @dev Returns the return data of the last call, truncated to `maxLength` bytes: otherwise a callee that returns a megabyte
+    ///      would make its caller pay for the copy. No other call may be made in between.
     function answer(uint256 maxLength) internal pure returns (bytes memory data) {
         assembly ("memory-safe") {
             let length := returndatasize()
@@ -42,7 +42,7 @@ library BoundedCall {
         }
     }
 
-    /// @dev Lets `implementation` answer the call under way, with this contract's state, and ends it with that answer.
+    /// @dev Delegates the current call to `implementation` with this contract's state, and ends it with that result.
     function delegate(address implementation) internal {
         assembly ("memory-safe") {
             let data := mload(0x40)

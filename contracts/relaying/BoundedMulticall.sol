@@ -6,10 +6,10 @@ import {BoundedCall} from "../libraries/BoundedCall.sol";
 
 /// @notice See {IBoundedMulticall}.
 contract BoundedMulticall is IBoundedMulticall {
-    /// @dev As many as {CallsMade} has bits.
+    /// @dev The number of bits in {CallsMade}.
     uint256 private constant MOST_CALLS = 256;
 
-    /// @dev What the EVM takes for reaching an account before it counts what is left, and a little more, in gas.
+    /// @dev The gas that the EVM charges for accessing an account before it computes the remaining gas, with a small margin.
     uint256 private constant REACH_GAS = 5_000;
 
     /// @inheritdoc IBoundedMulticall
@@ -25,7 +25,7 @@ contract BoundedMulticall is IBoundedMulticall {
     function _make(Call calldata call, uint256 index) private returns (bool success) {
         bytes memory data = call.data;
         uint256 available = gasleft();
-        // The EVM hands on at most 63/64 of what is left, and silently less than was asked for.
+        // The EVM forwards at most 63/64 of the remaining gas, and silently less than requested.
         if (available < REACH_GAS) revert InsufficientCallGas(index, available, call.gasLimit);
         unchecked {
             if ((available - REACH_GAS) * 63 / 64 < call.gasLimit) {

@@ -6,7 +6,8 @@ import {IAdapter} from "../interfaces/IAdapter.sol";
 import {IRouter} from "../interfaces/IRouter.sol";
 import {IInMemoryRecipient, InMemoryGmp} from "./InMemoryGmp.sol";
 
-/// @notice Speaks {InMemoryGmp}. All but the GMP is real: trust checks, duplicates and refusals are those of {BaseAdapter}.
+/// @notice The adapter of {InMemoryGmp}. Only the GMP is simulated: trust checks, duplicates and rejections are those of
+///         {BaseAdapter}.
 contract InMemoryAdapter is BaseAdapter, IInMemoryRecipient {
     InMemoryGmp public immutable gmp;
 

@@ -6,10 +6,10 @@ interface IInMemoryRecipient {
     function handle(uint64 sourceChain, bytes32 sender, bytes calldata body) external;
 }
 
-/// @notice A GMP for tests whose network is an array: it keeps what it is given until a test delivers it. It proves nothing
-///         and believes everybody, so it must never carry a message that matters.
+/// @notice A GMP for tests that stores parcels in an array until a test delivers them. It verifies nothing and trusts everyone,
+///         so it must never carry a message that matters.
 contract InMemoryGmp {
-    /// @dev What was handed over to be carried.
+    /// @dev A parcel that was accepted for delivery.
     struct Parcel {
         uint64 sourceChain;
         bytes32 sender;
@@ -18,17 +18,19 @@ contract InMemoryGmp {
         bytes body;
     }
 
-    /// @notice What carrying costs, in wei.
+    /// @notice The fee for a parcel, in wei.
     uint256 public fee;
 
-    /// @notice While broken, it takes nothing.
+    /// @notice While the GMP is broken, it accepts no parcels.
     bool public broken;
 
     Parcel[] private _parcels;
 
     event Taken(uint256 indexed index, uint64 indexed destinationChain, bytes32 recipient, bytes body);
 
+    /// @notice The GMP is broken.
     error Broken();
+    /// @notice The value is below the fee, in wei.
     error FeeNotMet(uint256 value, uint256 fee);
 
     function setFee(uint256 fee_) external {
@@ -39,7 +41,7 @@ contract InMemoryGmp {
         broken = broken_;
     }
 
-    /// @notice Takes a body to be delivered.
+    /// @notice Accepts a body for delivery.
     function send(uint64 destinationChain, bytes32 recipient, bytes calldata body) public payable virtual {
         if (broken) revert Broken();
         if (msg.value < fee) revert FeeNotMet(msg.value, fee);
@@ -55,17 +57,17 @@ contract InMemoryGmp {
         );
     }
 
-    /// @notice Delivers any body, any number of times; the GMP of the destination is called.
+    /// @notice Delivers any body, any number of times, by calling the destination's GMP.
     function deliver(uint64 sourceChain, bytes32 sender, bytes32 recipient, bytes calldata body) external {
         IInMemoryRecipient(address(uint160(uint256(recipient)))).handle(sourceChain, sender, body);
     }
 
-    /// @notice How many parcels it has taken.
+    /// @notice The number of parcels that it has accepted.
     function count() external view returns (uint256) {
         return _parcels.length;
     }
 
-    /// @notice A parcel that it has taken.
+    /// @notice Returns an accepted parcel.
     function parcel(uint256 index) external view returns (Parcel memory) {
         return _parcels[index];
     }

@@ -12,8 +12,8 @@ import {Execution} from "../types/MessageRecords.sol";
 import {InMemoryAdapter} from "./InMemoryAdapter.sol";
 import {InMemoryGmp} from "./InMemoryGmp.sol";
 
-/// @notice For a dApp's own forge tests: two chains in one EVM, a real router on each, and three GMPs between them. A test says
-///         when and how often a GMP delivers. No relayer, no fork, no network.
+/// @notice For a dApp's own forge tests: two chains in one EVM, a real router on each, and three GMPs between them. The test
+///         decides when and how often a GMP delivers. It needs no relayer, fork or network.
 /// @dev Call `setUpWaybill()` first. For example:
 ///
 ///          bytes32 id = dapp.send(…);                          on the source
@@ -34,7 +34,8 @@ abstract contract WaybillFixture is Test {
     Gmp internal constant WORMHOLE = Gmp.wrap(3);
     uint8 private constant GMPS = 3;
 
-    /// @dev Both lanes' floor, as after a deployment: a recipient without a policy needs two receipts, whatever the message says.
+    /// @dev The floor of both lanes, as after a deployment: a recipient without a policy needs two receipts, whatever the
+    ///      message's quorum.
     uint8 internal constant FLOOR = 2;
 
     IRouter internal sourceRouter;
@@ -43,7 +44,7 @@ abstract contract WaybillFixture is Test {
 
     mapping(Gmp gmp => InMemoryGmp) private _networks;
 
-    /// @dev No parcel over that GMP carries the message: it was not sent over it, or the GMP did not take it.
+    /// @dev No parcel over that GMP carries the message: it was not sent over the GMP, or the GMP did not accept it.
     error NotCarried(bytes32 messageId, Gmp gmp);
 
     /// @dev No GMP carries the message.
@@ -82,18 +83,18 @@ abstract contract WaybillFixture is Test {
 
     // ---- what GMPs do
 
-    /// @dev What a GMP asks for from now on, in wei; nothing at first.
+    /// @dev Sets a GMP's fee, in wei; initially 0.
     function setFee(Gmp gmp, uint256 fee) internal {
         _networks[gmp].setFee(fee);
     }
 
-    /// @dev While broken, a GMP takes no message; those that it has taken can still be delivered.
+    /// @dev While a GMP is broken, it accepts no messages; those that it has accepted can still be delivered.
     function setBroken(Gmp gmp, bool broken) internal {
         _networks[gmp].setBroken(broken);
     }
 
-    /// @dev The GMP delivers the message on its destination, whichever way it goes; again, if it has before. Of several
-    ///      attempts over the GMP the last is delivered. Reverts as the adapter does if the router refuses.
+    /// @dev Makes the GMP deliver the message on its destination, in either direction, also repeatedly. If several attempts used
+    ///      the GMP, the last one is delivered. Reverts as the adapter does if the router rejects the delivery.
     function deliver(bytes32 messageId, Gmp gmp) internal {
         (bool found, InMemoryGmp.Parcel memory parcel) = _parcelOf(messageId, gmp);
         if (!found) revert NotCarried(messageId, gmp);
@@ -103,9 +104,9 @@ abstract contract WaybillFixture is Test {
         vm.chainId(before);
     }
 
-    // ---- what a dApp needs to route and to retry
+    // ---- what a dApp needs to send and retry
 
-    /// @dev The GMPs with the fees that they ask for now.
+    /// @dev The GMPs with their current fees.
     function quoted(Gmp first) internal view returns (GmpFee[] memory gmps) {
         gmps = new GmpFee[](1);
         gmps[0] = _quoted(first);
@@ -121,7 +122,7 @@ abstract contract WaybillFixture is Test {
         (gmps[0], gmps[1], gmps[2]) = (_quoted(first), _quoted(second), _quoted(third));
     }
 
-    /// @dev The value that goes with those fees, in wei.
+    /// @dev The sum of those fees, in wei.
     function totalOf(GmpFee[] memory gmps) internal pure returns (uint256 total) {
         for (uint256 index; index < gmps.length; ++index) {
             total += gmps[index].fee;
@@ -150,7 +151,7 @@ abstract contract WaybillFixture is Test {
         (, message) = MessageEncoding.decode(envelope);
     }
 
-    // ---- what became of it
+    // ---- outcomes
 
     function assertExecuted(bytes32 messageId) internal view {
         (, Execution execution) = _routerAt(messageId).receiptsOf(messageId);
@@ -167,7 +168,7 @@ abstract contract WaybillFixture is Test {
         assertEq(valid.count(), expected, "receipts");
     }
 
-    // ---- inner workings
+    // ---- helpers
 
     function _connect(Gmp gmp) private {
         InMemoryAdapter here = new InMemoryAdapter(sourceRouter, _networks[gmp]);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-/// @dev What an atomic action promises (docs/atomic-actions.md).
+/// @dev What an atomic action guarantees (docs/atomic-actions.md).
 enum Level {
-    /// @dev One message to each participant, no lock, no confirmation. What has not been applied when its time is over never is.
+    /// @dev One message to each participant, without lock or confirmation. What has not been applied before it expires never is.
     BEST_EFFORT,
-    /// @dev Decided when it begins, then insisted on until every participant has applied it. Never aborted.
+    /// @dev Decided when it begins, then pursued until every participant has applied it. Never aborted.
     GUARANTEED,
-    /// @dev Two phases: every participant locks and votes first, and one refusal aborts it for all.
+    /// @dev Two phases: every participant first locks and votes, and a single refusal aborts the action for all.
     ALL_OR_NOTHING
 }
 
@@ -21,7 +21,7 @@ enum Decision {
 /// @dev Why the coordinator decided as it did.
 enum Cause {
     NONE,
-    /// @dev The level decides at the beginning.
+    /// @dev The action's level, at the beginning.
     LEVEL,
     /// @dev Every participant voted yes in time.
     ALL_PREPARED,
@@ -31,51 +31,51 @@ enum Cause {
     TIMED_OUT,
     /// @dev The initiator or the owner aborted it.
     CANCELLED,
-    /// @dev A participant reported an end before there was a decision.
+    /// @dev A participant reported an outcome before there was a decision.
     CONTRADICTED
 }
 
 /// @dev How far an action has come. COMMITTED, PARTIALLY_COMMITTED and ABORTED are final.
 enum ActionState {
     NONE,
-    /// @dev Votes are awaited; ALL_OR_NOTHING alone. There is no decision yet.
+    /// @dev Waiting for votes; only for ALL_OR_NOTHING. There is no decision yet.
     PREPARING,
     /// @dev COMMIT is decided; not every participant has confirmed it.
     COMMITTING,
     /// @dev COMMIT was decided, and every participant applied it or was reconciled.
     COMMITTED,
-    /// @dev The end of a BEST_EFFORT action that is not known to be applied everywhere.
+    /// @dev The outcome of a BEST_EFFORT action that is not known to be applied everywhere.
     PARTIALLY_COMMITTED,
-    /// @dev ABORT is decided; not every participant has confirmed its release.
+    /// @dev ABORT is decided; not every participant has confirmed it.
     ABORTING,
     /// @dev ABORT was decided, and no participant holds or has applied anything.
     ABORTED,
     /// @dev COMMIT was decided, and a participant did not confirm in time or can't apply it.
     DIVERGED,
-    /// @dev ABORT was decided, and a participant did not confirm in time or says that it applied the action.
+    /// @dev ABORT was decided, and a participant did not confirm in time or reports that it applied the action.
     ROLLBACK_INCOMPLETE
 }
 
-/// @dev How far one participant has come with an action, as the coordinator or as the participant itself knows it.
+/// @dev The state of one participant's part in an action, as known to the coordinator or to the participant itself.
 enum BranchState {
     /// @dev Nothing is known.
     NONE,
     /// @dev It holds the lock and voted yes.
     PREPARED,
-    /// @dev It voted no, and holds nothing.
+    /// @dev It voted no and holds no lock.
     REFUSED,
     APPLIED,
     /// @dev It released its lock after ABORT, or never took one.
     RELEASED,
     /// @dev The message of a BEST_EFFORT action ended without being executed.
     NOT_APPLIED,
-    /// @dev It can't do what was decided, or did something else.
+    /// @dev It can't carry out the decision, or did something else.
     DIVERGED,
-    /// @dev On the coordinator: the owner vouches for it.
+    /// @dev On the coordinator: the owner attests that it agrees with the decision.
     RECONCILED
 }
 
-/// @dev The steps, each of which travels as a message. PREPARE, COMMIT and ABORT go to participants, VOTE and FINALIZE come back.
+/// @dev The phases, each of which is a message. PREPARE, COMMIT and ABORT go to participants; VOTE and FINALIZE come back.
 enum Phase {
     PREPARE,
     COMMIT,
@@ -86,16 +86,16 @@ enum Phase {
 
 /// @dev The times of an action, in seconds.
 struct Window {
-    /// @dev From the beginning: how long a PREPARE lives. Of a BEST_EFFORT action, how long its message lives, and nothing else
-    ///      of the window counts.
+    /// @dev How long a PREPARE is valid, counted from the beginning. For a BEST_EFFORT action: how long its message is valid; the
+    ///      other values are then unused.
     uint32 prepareTtl;
-    /// @dev After that: how long the votes have to come in. Without all of them the decision is ABORT.
+    /// @dev How long after that votes are accepted. If one is missing, the decision is ABORT.
     uint32 decisionTtl;
     /// @dev How often a participant that does not answer is asked again before its phase counts as timed out.
     uint32 maxRetries;
-    /// @dev How long one try may stay without an answer.
+    /// @dev How long one try may remain unanswered.
     uint32 maxBackoff;
-    /// @dev From PREPARE's arrival: how long the lock holds. At least {Windows-leastLockTtl}, at most 30 days.
+    /// @dev How long the lock holds, counted from PREPARE's arrival. At least {Windows-leastLockTtl}, at most 30 days.
     uint32 lockTtl;
 }
 
@@ -104,29 +104,29 @@ struct BranchRequest {
     /// @dev EIP-155 id of the participant's chain.
     uint64 chain;
     address participant;
-    /// @dev What the participant is to do, in an encoding of its own.
+    /// @dev The participant's instruction, in its own encoding.
     bytes change;
 }
 
 /// @dev A new action.
 struct ActionRequest {
     Level level;
-    /// @dev What the action is about, such as an asset's id. Participants lock it; there is one unfinished action on it at a time.
+    /// @dev The subject of the action, such as an asset's id. Participants lock it; it has one unfinished action at a time.
     bytes32 subject;
-    /// @dev All zero: the coordinator's default.
+    /// @dev All zero selects the coordinator's default.
     Window window;
-    /// @dev Between 1 and 16, each participant once.
+    /// @dev Between 1 and 16 distinct participants.
     BranchRequest[] branches;
 }
 
-/// @dev What the coordinator keeps of an action: the primary record, which is never deleted.
+/// @dev The coordinator's record of an action: the primary record, which is never deleted.
 struct Action {
     address initiator;
     Level level;
     ActionState state;
     Decision decision;
     Cause cause;
-    /// @dev How many participants have not voted yet or, after the decision, not confirmed.
+    /// @dev How many participants have not voted or, after the decision, not confirmed.
     uint8 pending;
     uint8 branches;
     /// @dev The coordinator's number of the action; 1 is the first.
@@ -139,12 +139,12 @@ struct Action {
     Window window;
 }
 
-/// @dev What the coordinator keeps of a participant's part.
+/// @dev The coordinator's record of a participant's part.
 struct Branch {
     uint64 chain;
     address participant;
     BranchState state;
-    /// @dev How often the present phase's message was sent again.
+    /// @dev How often the current phase's message was retried.
     uint32 retries;
     /// @dev When it was last sent, Unix seconds; 0 = not yet.
     uint64 sentAt;
@@ -160,7 +160,7 @@ struct Instruction {
     Phase phase;
     Level level;
     uint64 number;
-    /// @dev The place of the participant in the action.
+    /// @dev The participant's number in the action.
     uint8 branch;
     bytes32 subject;
     Window window;
@@ -175,11 +175,11 @@ struct Reply {
     uint8 branch;
     /// @dev PREPARED or REFUSED in a VOTE; APPLIED, RELEASED or DIVERGED in FINALIZE.
     BranchState state;
-    /// @dev Why a participant refused or diverged, in its own words; else 0.
+    /// @dev The participant's own reason for refusing or diverging; else 0.
     bytes32 reason;
 }
 
-/// @dev What a participant keeps of an action.
+/// @dev A participant's record of an action.
 struct Participation {
     BranchState state;
     Level level;
@@ -187,31 +187,31 @@ struct Participation {
     /// @dev The coordinator's chain and address.
     uint64 chain;
     address coordinator;
-    /// @dev How long a vote lives, in seconds.
+    /// @dev How long a vote is valid, in seconds.
     uint32 voteTtl;
-    /// @dev How long the lock holds if it has to be taken again, in seconds.
+    /// @dev How long the lock holds if it has to be retaken, in seconds.
     uint32 lockTtl;
     bytes32 subject;
     bytes32 reason;
-    /// @dev The message that carries the last answer; 0 = not sent yet.
+    /// @dev The message with the last answer; 0 = not sent yet.
     bytes32 replyId;
     bytes change;
 }
 
 using Windows for Window global;
 
-/// @notice The times of an action, and whether they fit together.
+/// @notice Computes with the times of an action and checks that they are consistent.
 library Windows {
-    /// @notice No lock holds for longer, in seconds; {ExpiringLocks} has the same bound.
+    /// @notice The maximum duration of a lock, in seconds; {ExpiringLocks} has the same bound.
     uint64 internal constant MOST_LOCK_TTL = 30 days;
 
-    /// @notice A time or the number of retries is 0: there would be no time to prepare, to decide or to confirm.
+    /// @notice A time or the number of retries is 0, which leaves no time to prepare, decide or confirm.
     error EmptyWindow();
 
-    /// @notice The lock could end while a retry of COMMIT is still to come; both in seconds.
+    /// @notice The lock could expire while COMMIT may still be retried; both times in seconds.
     error LockShorterThanWindow(uint64 lockTtl, uint64 least);
 
-    /// @notice The lock would hold for longer than any lock may; both in seconds.
+    /// @notice The lock would last longer than any lock may; both times in seconds.
     error LockLongerThanAllowed(uint64 lockTtl, uint64 most);
 
     /// @dev lockTtl ≥ prepareTtl + decisionTtl + maxRetries × maxBackoff.
@@ -219,7 +219,7 @@ library Windows {
         return uint64(window.prepareTtl) + window.decisionTtl + retryTime(window);
     }
 
-    /// @dev How long all retries of one phase take at most, in seconds.
+    /// @dev The maximum time that all retries of one phase take, in seconds.
     function retryTime(Window memory window) internal pure returns (uint64) {
         return uint64(window.maxRetries) * window.maxBackoff;
     }

@@ -1,24 +1,21 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-/// @dev A transport's stable number, 1…16. Never an address: receipts outlive the adapters that brought them.
+/// @dev A transport's permanent number, 1…16. Never an address, because receipts outlive the adapters that delivered them.
 type Gmp is uint8;
 
 /// @dev A set of GMPs in which bit `n - 1` stands for GMP `n`.
 type GmpSet is uint16;
 
-/// @dev One epoch per GMP, eight bits each. A GMP's epoch grows when its adapter is revoked.
+/// @dev One epoch per GMP, eight bits each. Revoking a GMP's adapter increments its epoch.
 type Epochs is uint128;
 
-/// @dev What every send and every delivery looks at first, in one slot. Days are counted since 1970. From the lowest bit:
-///      16 bits: the GMPs that are enabled.
-///      16 bits: the GMPs that may be paused; only for them the time has to be looked up.
-///      128 bits: the epochs.
-///      8 bits: in the copy that each adapter has, the adapter's own GMP.
-///      16 bits: the day on which the last of the GMPs' pauses ends.
-///      16 bits: up to which day a lane may be closed, because it is paused or a router was revoked.
-///      48 bits: three for each GMP, the number under which the router created its adapter; 0 if it did not.
-///      the highest bit: in the word of an account, whether it ever set a policy.
+/// @dev The word that every send and every delivery reads first, in one slot. Days are counted since 1970. From the lowest bit:
+///      16 bits for the enabled GMPs; 16 bits for the GMPs that may be paused, whose pauses must be read; 128 bits for the
+///      epochs; 8 bits for the adapter's own GMP, in each adapter's copy; 16 bits for the day on which the last GMP pause ends;
+///      16 bits for the last day on which a lane may be closed, by a pause or a revoked router; 48 bits, three per GMP, for the
+///      number under which the router created its adapter, or 0; and in an account's word, the highest bit tells whether the
+///      account ever set a policy.
 type GmpTable is uint256;
 
 using {equal as ==, different as !=, toSet} for Gmp global;
@@ -35,7 +32,7 @@ GmpSet constant ALL_GMPS = GmpSet.wrap(type(uint16).max);
 /// @notice The number does not name a GMP.
 error InvalidGmp(Gmp gmp);
 
-/// @notice The GMP's adapters were revoked 255 times; it can't get another.
+/// @notice The GMP's adapters were revoked 255 times, so it can't get another one.
 error EpochsExhausted(Gmp gmp);
 
 function equal(Gmp a, Gmp b) pure returns (bool) {
@@ -54,9 +51,9 @@ function differentSets(GmpSet a, GmpSet b) pure returns (bool) {
     return GmpSet.unwrap(a) != GmpSet.unwrap(b);
 }
 
-/// @dev The set that holds only `gmp`; reverts unless 1 ≤ gmp ≤ 16, so no other function has to check it.
+/// @dev The set that holds only `gmp`. Reverts unless 1 ≤ gmp ≤ 16, so that no other function has to check that.
 function toSet(Gmp gmp) pure returns (GmpSet) {
-    // Sixteen bits have no room for what is above sixteen, nor for zero: that becomes the greatest shift there is.
+    // A number above sixteen exceeds the sixteen bits, and so does zero, which underflows to the largest shift.
     unchecked {
         uint16 member = uint16(1 << (uint256(Gmp.unwrap(gmp)) - 1));
         if (member == 0) revert InvalidGmp(gmp);
@@ -91,7 +88,7 @@ library GmpSetLibrary {
 
     function count(GmpSet set) internal pure returns (uint8 members) {
         uint256 rest = GmpSet.unwrap(set);
-        // Kernighan: each step clears the lowest bit that is set.
+        // Kernighan's method: each step clears the lowest set bit.
         unchecked {
             for (; rest != 0; ++members) {
                 rest &= rest - 1;
@@ -105,17 +102,17 @@ library EpochsLibrary {
         return uint8(Epochs.unwrap(epochs) >> _shift(gmp));
     }
 
-    /// @dev Reverts unless the GMP has an epoch left to be revoked in: revoking itself must never fail.
+    /// @dev Reverts unless the GMP has an epoch left, so that revoking an adapter can never fail.
     function requireRevocable(Epochs epochs, Gmp gmp) internal pure {
         if (epochOf(epochs, gmp) == type(uint8).max) revert EpochsExhausted(gmp);
     }
 
-    /// @dev The epochs with `gmp`'s grown by one; {requireRevocable} held when the GMP got its adapter.
+    /// @dev The epochs with `gmp`'s incremented; {requireRevocable} was checked when the GMP got its adapter.
     function bump(Epochs epochs, Gmp gmp) internal pure returns (Epochs) {
         return Epochs.wrap(Epochs.unwrap(epochs) + (uint128(1) << _shift(gmp)));
     }
 
-    /// @dev The epochs with `gmp`'s taken from `current`.
+    /// @dev The epochs with `gmp`'s replaced by the one in `current`.
     function adopt(Epochs epochs, Epochs current, Gmp gmp) internal pure returns (Epochs) {
         uint128 mask = uint128(type(uint8).max) << _shift(gmp);
         return Epochs.wrap((Epochs.unwrap(epochs) & ~mask) | (Epochs.unwrap(current) & mask));
@@ -143,7 +140,7 @@ library GmpTableLibrary {
         return GmpSet.wrap(uint16(GmpTable.unwrap(table)));
     }
 
-    /// @dev The GMPs that may be paused at `time`; after the day of the last pause, none: pauses that were cost nothing.
+    /// @dev The GMPs that may be paused at `time`. After the day of the last pause there are none, so past pauses cost nothing.
     function pausedAt(GmpTable table, uint256 time) internal pure returns (GmpSet) {
         return time / 1 days <= pausesDay(table) ? paused(table) : NO_GMPS;
     }
@@ -152,12 +149,12 @@ library GmpTableLibrary {
         return GmpSet.wrap(uint16(GmpTable.unwrap(table) >> PAUSED_SHIFT));
     }
 
-    /// @dev The day on which the last of the pauses ends.
+    /// @dev The day on which the last GMP pause ends.
     function pausesDay(GmpTable table) internal pure returns (uint16) {
         return uint16(GmpTable.unwrap(table) >> PAUSES_DAY_SHIFT);
     }
 
-    /// @dev Whether any lane may be paused at `time`, or any router was ever revoked. Otherwise no lane has to be looked at.
+    /// @dev Whether any lane may be paused at `time`, or any router was ever revoked. Otherwise no lane has to be read.
     function mayLanesBeClosedAt(GmpTable table, uint256 time) internal pure returns (bool) {
         return time / 1 days <= lanesDay(table);
     }
@@ -166,12 +163,12 @@ library GmpTableLibrary {
         return uint16(GmpTable.unwrap(table) >> LANES_DAY_SHIFT);
     }
 
-    /// @dev The number under which the router created the GMP's adapter, 1…7; 0 if it did not, or if there is none.
+    /// @dev The number under which the router created the GMP's adapter, 1…7; 0 if it did not create it, or if there is none.
     function createdAs(GmpTable table, Gmp member) internal pure returns (uint8) {
         return uint8((GmpTable.unwrap(table) >> _createdShift(member)) & CREATED_MASK);
     }
 
-    /// @dev As if no adapter had been created by the router.
+    /// @dev The table as if the router had created no adapter.
     function withoutCreated(GmpTable table) internal pure returns (GmpTable) {
         return GmpTable.wrap(GmpTable.unwrap(table) & ~(((1 << 48) - 1) << CREATED_SHIFT));
     }
@@ -180,12 +177,12 @@ library GmpTableLibrary {
         return Epochs.wrap(uint128(GmpTable.unwrap(table) >> EPOCHS_SHIFT));
     }
 
-    /// @dev The GMP whose adapter has this copy; none in the original, and none in the word of an account that is no adapter.
+    /// @dev The GMP whose adapter has this copy; none in the original, and none in the word of an account that is not an adapter.
     function gmp(GmpTable table) internal pure returns (Gmp) {
         return Gmp.wrap(uint8(GmpTable.unwrap(table) >> GMP_SHIFT));
     }
 
-    /// @dev Whether the account that has this word ever set a policy. Only then its policies have to be looked up.
+    /// @dev Whether the account with this word ever set a policy. Only then do its policies have to be read.
     function hasPolicy(GmpTable table) internal pure returns (bool) {
         return GmpTable.unwrap(table) & HAS_POLICY != 0;
     }
@@ -201,7 +198,7 @@ library GmpTableLibrary {
             GmpTable.wrap(others | (uint256(GmpSet.unwrap(gmps)) << PAUSED_SHIFT) | (uint256(day) << PAUSES_DAY_SHIFT));
     }
 
-    /// @dev The table in which a lane may be closed up to that day; never sooner than up to the day that it has.
+    /// @dev The table in which lanes may be closed up to that day, or up to its current day if that is later.
     function withLanesClosed(GmpTable table, uint16 day) internal pure returns (GmpTable) {
         if (day <= lanesDay(table)) return table;
         uint256 others = GmpTable.unwrap(table) & ~(uint256(type(uint16).max) << LANES_DAY_SHIFT);
@@ -218,13 +215,13 @@ library GmpTableLibrary {
         return GmpTable.wrap(others | (uint256(number) << _createdShift(member)));
     }
 
-    /// @dev The copy for the adapter of `owner`, which has `word` so far; the table itself names none.
+    /// @dev The copy for the adapter of `owner`, whose current word is `word`; the table itself names no owner.
     function copyFor(GmpTable table, Gmp owner, GmpTable word) internal pure returns (GmpTable) {
         uint256 kept = GmpTable.unwrap(word.withoutCopy());
         return GmpTable.wrap(GmpTable.unwrap(table) | (uint256(Gmp.unwrap(owner)) << GMP_SHIFT) | kept);
     }
 
-    /// @dev An account's word when it is no adapter.
+    /// @dev The word of an account that is not an adapter.
     function withoutCopy(GmpTable word) internal pure returns (GmpTable) {
         return GmpTable.wrap(GmpTable.unwrap(word) & HAS_POLICY);
     }

@@ -3,14 +3,14 @@ pragma solidity ^0.8.28;
 
 import {Gmp} from "./Gmp.sol";
 
-/// @dev In seconds: less than any GMP needs. A message with less would be dead on arrival.
+/// @dev In seconds: shorter than any GMP takes. A message with a shorter TTL would expire before it arrives.
 uint32 constant MIN_TTL = 60;
 
-/// @dev In gas, for the recipient's call. A transaction may use 2^24 gas (EIP-7825). What is left covers the delivery of the longest
-///      payload, with the share that each call keeps back and the GMP's own verification.
+/// @dev In gas, for the recipient's call. A transaction may use 2^24 gas (EIP-7825). The difference covers the delivery of the
+///      longest payload, the share that each call retains, and the GMP's own verification.
 uint64 constant MAX_GAS_LIMIT = 14_000_000;
 
-/// @dev What a message is about; decides how long and how often the bridge tries (docs/formats.md).
+/// @dev The purpose of a message; determines how long and how often relayers try to deliver it (docs/formats.md).
 enum Kind {
     PLAIN,
     STATE_SYNC,
@@ -27,7 +27,7 @@ enum Kind {
     REPORT
 }
 
-/// @dev What a dApp sends once. Everything in it is bound by its id; nothing about how it travels is in it.
+/// @dev A dApp's message. Its id commits to every member; how it is transported is not part of it.
 struct Message {
     uint64 sourceChain;
     bytes32 sourceRouter;
@@ -51,7 +51,7 @@ struct GmpFee {
     uint256 fee;
 }
 
-/// @dev Why a GMP did not take a message: what its adapter reverted with, cut at 256 bytes.
+/// @dev Why a GMP did not accept a message: its adapter's revert data, truncated to 256 bytes.
 struct DispatchFailure {
     Gmp gmp;
     bytes reason;
@@ -69,19 +69,19 @@ struct Route {
     bytes32 replaces;
     /// @dev Whether {retryRoute} may send it again; costs one storage slot.
     bool retriable;
-    /// @dev How many GMPs must take it for the call to succeed; 0 stands for all of them. What is not retriable needs its
-    ///      quorum at least.
+    /// @dev The number of GMPs that must accept the message for the call to succeed; 0 stands for all of them. A message that is
+    ///      not retriable needs at least its quorum.
     uint8 minDispatched;
     GmpFee[] gmps;
-    /// @dev Who gets back the fee of a GMP that did not take the message.
+    /// @dev The account that gets back the fee of a GMP that did not accept the message.
     address refundTo;
 }
 
-/// @dev The same message again, over any set of GMPs.
+/// @dev A retry of the same message over any set of GMPs.
 struct Retry {
     bytes32 messageId;
     Message message;
-    /// @dev How many GMPs must take it for the call to succeed; 0 stands for all of them.
+    /// @dev The number of GMPs that must accept the message for the call to succeed; 0 stands for all of them.
     uint8 minDispatched;
     GmpFee[] gmps;
     address refundTo;
@@ -89,20 +89,20 @@ struct Retry {
 
 using MessageEncoding for Message global;
 
-/// @notice The envelope is of a version that this router does not read.
+/// @notice The envelope's version is not supported by this router.
 error UnknownEnvelopeVersion(uint8 version);
 
 /// @notice The envelope is shorter than its fixed part.
 error TruncatedEnvelope(uint256 length);
 
-/// @notice The envelope names a kind that does not exist.
+/// @notice The envelope's kind does not exist.
 error UnknownKind(uint8 kind);
 
 /// @notice A message's id, its envelope, and its copies from calldata.
-/// @dev Some functions are written by hand, in assembly. The comment of each has the compiler's version, and the gas that the
-///      assembly saves. The figures are from bench/RouterGasHarness.sol with solc 0.8.34, run with either version
-///      (docs/decisions/0004). tests/solidity/symbolic/Packing.proof.sol proves that both versions hash, pack and copy alike,
-///      refusals included. tests/solidity/router/MessageEncoding.t.sol compares every pair by fuzzing.
+/// @dev Some functions are hand-written in assembly. The comment of each shows the equivalent Solidity, and the gas that the
+///      assembly saves, measured with bench/RouterGasHarness.sol and solc 0.8.34 (docs/decisions/0004).
+///      tests/solidity/symbolic/Packing.proof.sol proves that both versions hash, pack, copy and reject alike;
+///      tests/solidity/router/MessageEncoding.t.sol compares every pair by fuzzing.
 library MessageEncoding {
     uint8 internal constant VERSION = 1;
 
@@ -115,12 +115,12 @@ library MessageEncoding {
 
     // ---- the id
 
-    /// @dev The EIP-712 struct hash. Every member has a word of its own, so two different messages never encode alike.
+    /// @dev The EIP-712 struct hash. Every member has its own word, so two different messages never have the same encoding.
     function id(Message memory message) internal pure returns (bytes32) {
         return idOf(message, keccak256(message.payload));
     }
 
-    /// @dev The id of the message with this header and a payload of that hash, whatever payload is at hand.
+    /// @dev The id of the message with this header and a payload with that hash.
     function idOf(Message memory message, bytes32 payloadHash) internal pure returns (bytes32) {
         return hashStruct(TYPEHASH, VERSION, message, payloadHash);
     }
@@ -148,7 +148,7 @@ library MessageEncoding {
 
     // ---- the envelope
 
-    /// @dev What a GMP carries. Fixed widths and the payload last make the packed form unambiguous.
+    /// @dev The bytes that a GMP carries. Fixed widths, with the payload last, make the packed form unambiguous.
     function encode(Message memory message, bytes32 messageId) internal pure returns (bytes memory) {
         return packEnvelope(VERSION, messageId, message, 0);
     }
@@ -158,7 +158,7 @@ library MessageEncoding {
     ///          abi.encodePacked(version, messageId, message.sourceChain, …, message.replaces, message.payload)
     ///
     ///      Saves 809 gas of each send or retry. Here, too, the compiler has to pack two halves and join them.
-    /// @param room Bytes left free in memory before it.
+    /// @param room Bytes to leave free in memory before it.
     function packEnvelope(uint8 version, bytes32 messageId, Message memory message, uint256 room)
         internal
         pure
@@ -169,7 +169,7 @@ library MessageEncoding {
             let at := add(envelope, 0x20)
             mstore8(at, version)
             mstore(add(at, 1), messageId)
-            // Each number spills zeros to its right, where the next member is written.
+            // Each number writes zeros to its right, where the next member is written.
             mstore(add(at, 33), shl(192, mload(message))) // sourceChain
             mcopy(add(at, 41), add(message, 0x20), 0x40) // sourceRouter, sender
             mstore(add(at, 105), shl(192, mload(add(message, 0x60)))) // nonce
@@ -187,7 +187,7 @@ library MessageEncoding {
             mstore(envelope, add(239, length))
             let end := add(at, add(239, length))
             mstore(end, 0)
-            // Not before the word of zeros ends: the padding of a call need not end where a word of memory does.
+            // Not before the word of zeros ends: a call's padding need not end where a memory word does.
             mstore(0x40, and(add(end, 0x3f), not(0x1f)))
         }
     }
@@ -200,8 +200,8 @@ library MessageEncoding {
     ///          );
     ///
     ///      Saves 411 gas of each send or retry, because the envelope is not copied.
-    /// @return data The call.
-    /// @return envelope What {packEnvelope} makes; it lies in the call, so that it is in memory once.
+    /// @return data The calldata of the adapter's call.
+    /// @return envelope The result of {packEnvelope}; it lies within `data`, so that it is in memory only once.
     function packDispatch(bytes4 selector, uint8 version, bytes32 messageId, Message memory message, address refundTo)
         internal
         pure
@@ -221,12 +221,12 @@ library MessageEncoding {
         }
     }
 
-    /// @dev Reads what {encode} wrote. The stated id is returned as it stands: the caller compares it with {id}.
+    /// @dev Decodes what {encode} wrote. Returns the stated id unchecked: the caller compares it with {id}.
     function decode(bytes calldata envelope) internal pure returns (bytes32 stated, Message memory message) {
         stated = read(envelope, message);
     }
 
-    /// @dev The same, into a message that is there already.
+    /// @dev Like {decode}, but into an existing message.
     function read(bytes calldata envelope, Message memory message) internal pure returns (bytes32 stated) {
         if (envelope.length < HEADER_LENGTH) revert TruncatedEnvelope(envelope.length);
         uint256 terms = uint256(wordAt(envelope, 185));
@@ -261,7 +261,7 @@ library MessageEncoding {
         }
     }
 
-    /// @dev The id that an envelope states. Only for envelopes that {decode} has accepted.
+    /// @dev The id that an envelope states. Only for envelopes that {decode} accepts.
     function statedId(bytes memory envelope) internal pure returns (bytes32 messageId) {
         for (uint256 index = 1; index < 33; ++index) {
             messageId = (messageId << 8) | bytes32(uint256(uint8(envelope[index])));
@@ -293,12 +293,12 @@ library MessageEncoding {
         }
     }
 
-    /// @dev The copy of a message of the caller's.
+    /// @dev Copies a message from calldata.
     function load(Message calldata source) internal pure returns (Message memory message) {
         copy(source, message);
     }
 
-    /// @dev The same, into a message that is there already.
+    /// @dev Like {copy}, but into an existing message.
     function copy(Message calldata source, Message memory message) internal pure {
         copyHeader(source, message);
         message.payload = toMemory(source.payload);
@@ -311,7 +311,7 @@ library MessageEncoding {
     ///      Saves 180 to 240 gas of each send, retry or receipt. The compiler rounds the length twice.
     function toMemory(bytes calldata data) internal pure returns (bytes memory copied) {
         assembly ("memory-safe") {
-            // What a struct says to begin far beyond the calldata's end has passed all checks, as nothing.
+            // A struct whose offset points far beyond the end of the calldata reads as empty, and would pass all checks.
             if gt(data.offset, calldatasize()) { revert(0, 0) }
             copied := mload(0x40)
             mstore(copied, data.length)
@@ -328,7 +328,7 @@ library MessageEncoding {
     function copyHeader(Message calldata source, Message memory message) internal pure {
         assembly ("memory-safe") {
             calldatacopy(message, source, 0x1a0)
-            // Alone, the payload could be read from before the message or, as nothing, from far beyond the calldata's end.
+            // By itself, the payload could be read from before the message or, as empty, from far beyond the end of the calldata.
             if shr(64, calldataload(add(source, 0x1a0))) { revert(0, 0) }
         }
         requireCleanWords(message);

@@ -3,12 +3,12 @@ pragma solidity ^0.8.28;
 
 import {Epochs, Gmp, GmpSet} from "./Gmp.sol";
 
-/// @dev What the source keeps of a message, in one slot; the id binds all the rest. From the lowest bit: 160 the sender,
-///      32 the number of retries, 16 the GMPs that a message still waits to be funded for, three flags, and 40 the most that each of
-///      these GMPs may ask for, in gwei.
+/// @dev The source's record of a message, in one slot; the id commits to everything else. From the lowest bit: 160 for the
+///      sender, 32 for the number of retries, 16 for the GMPs that are still to be funded, three flags, and 40 for the maximum
+///      fee of each of these GMPs, in gwei.
 type SentMessage is uint256;
 
-/// @dev How far a message has come on its destination. All but NONE are final.
+/// @dev The state of a message on its destination. All but NONE are final.
 enum Execution {
     NONE,
     EXECUTED,
@@ -16,21 +16,23 @@ enum Execution {
     CANCELLED
 }
 
-/// @dev Everything the destination remembers of a message, in one slot. From the lowest bit: 16 the GMPs that delivered,
-///      128 the epochs in which they did, 8 the {Execution}.
+/// @dev The destination's record of a message, in one slot. From the lowest bit: 16 for the GMPs that delivered, 128 for the
+///      epochs in which they did, 8 for the {Execution}.
 type Receipts is uint256;
 
-/// @dev How many messages were executed from a lane (the lower 64 bits), and the sum of their ids mod 2^192 (the rest). An index
-///      of the lane must add up to both. A checksum against loss, not a proof against an account that can choose ids.
+/// @dev The number of messages executed from a lane (the lower 64 bits), and the sum of their ids mod 2^192 (the rest). An index
+///      of the lane must have the same totals. The checksum detects loss; it is not a proof against an account that can choose
+///      ids.
 type LaneTotal is uint256;
 
-/// @dev The same of what was sent: the count in the lower 40 bits, the sum mod 2^32 in the rest. So it fits in the slot of rules
-///      that a send reads anyway (docs/decisions/0004).
+/// @dev The same for messages sent: the count in the lower 40 bits, the sum mod 2^32 in the rest. It is small enough to fit in
+///      the slot of the lane's rules, which a send reads anyway (docs/decisions/0004).
 type SentTotal is uint72;
 
-/// @dev What every send reads and writes of a lane, in one slot. From the lowest bit: 160 the router that new messages go to,
-///      or zero; 8 the least quorum for recipients without a policy; 72 the total of what was sent. One word instead of three
-///      members of a struct saves 200 gas of a send: it is read once, and written without being read again.
+/// @dev The part of a lane that every send reads and writes, in one slot. From the lowest bit: 160 for the router to which new
+///      messages go, or zero; 8 for the minimum quorum of recipients without a policy; 72 for the total of messages sent. A
+///      single word instead of three struct members saves 200 gas per send: it is read once, and written without being read
+///      again.
 type LaneWord is uint256;
 
 using SentMessageLibrary for SentMessage global;
@@ -51,7 +53,7 @@ library SentMessageLibrary {
         return SentMessage.wrap(uint160(account) | RETRIABLE);
     }
 
-    /// @param mostGwei What each GMP may ask for; 0 stands for the most that there is.
+    /// @param mostGwei The maximum fee of each GMP; 0 stands for the largest possible value.
     function unfundedOf(address account, GmpSet waiting, bool retriable, uint40 mostGwei)
         internal
         pure
@@ -62,13 +64,13 @@ library SentMessageLibrary {
         return SentMessage.wrap(retriable ? bits | RETRIABLE : bits);
     }
 
-    /// @dev After a payment with which all of the GMPs but those of `left` took the message.
+    /// @dev The record after a payment with which all the GMPs except `left` accepted the message.
     function fundedBut(SentMessage sent, GmpSet left) internal pure returns (SentMessage) {
         uint256 others = SentMessage.unwrap(sent) & ~(uint256(type(uint16).max) << GMPS_SHIFT) & ~UNFUNDED;
         return SentMessage.wrap(others | (uint256(GmpSet.unwrap(left)) << GMPS_SHIFT));
     }
 
-    /// @dev The most that a GMP may ask for when the message is funded, in wei.
+    /// @dev The maximum fee of each GMP when the message is funded, in wei.
     function maxFee(SentMessage sent) internal pure returns (uint256) {
         uint40 gwei_ = uint40(SentMessage.unwrap(sent) >> MAX_FEE_SHIFT);
         return uint256(gwei_ == 0 ? type(uint40).max : gwei_) * 1 gwei;
@@ -82,7 +84,7 @@ library SentMessageLibrary {
         return uint32(SentMessage.unwrap(sent) >> ATTEMPTS_SHIFT);
     }
 
-    /// @dev The GMPs that the message is still to be sent over once somebody pays.
+    /// @dev The GMPs over which the message is still to be sent once somebody pays.
     function gmps(SentMessage sent) internal pure returns (GmpSet) {
         return GmpSet.wrap(uint16(SentMessage.unwrap(sent) >> GMPS_SHIFT));
     }
@@ -100,7 +102,7 @@ library SentMessageLibrary {
     }
 
     function withOneMoreAttempt(SentMessage sent) internal pure returns (SentMessage) {
-        // The highest bits are not used.
+        // The highest bits are unused.
         unchecked {
             return SentMessage.wrap(SentMessage.unwrap(sent) + (1 << ATTEMPTS_SHIFT));
         }
@@ -127,7 +129,7 @@ library ReceiptsLibrary {
         return Execution(uint8(Receipts.unwrap(receipts) >> EXECUTION_SHIFT));
     }
 
-    /// @dev The GMPs whose receipts count: those of `eligible` that delivered in the epoch that is theirs now.
+    /// @dev The GMPs whose receipts count: those in `eligible` that delivered in their current epoch.
     function valid(Receipts receipts, Epochs current, GmpSet eligible) internal pure returns (GmpSet) {
         uint16 counted = GmpSet.unwrap(delivered(receipts).intersect(eligible));
         uint128 differences = Epochs.unwrap(epochs(receipts)) ^ Epochs.unwrap(current);
@@ -138,7 +140,7 @@ library ReceiptsLibrary {
         return GmpSet.wrap(counted);
     }
 
-    /// @dev With the receipt of `gmp`, delivered in its current epoch.
+    /// @dev The record with the receipt of `gmp`, delivered in its current epoch.
     function record(Receipts receipts, Gmp gmp, Epochs current) internal pure returns (Receipts) {
         uint256 bits = Receipts.unwrap(receipts) & ~(uint256(type(uint128).max) << EPOCHS_SHIFT);
         bits |= GmpSet.unwrap(delivered(receipts).with(gmp));
@@ -160,7 +162,7 @@ library LaneTotalLibrary {
         return uint192(LaneTotal.unwrap(total) >> 64);
     }
 
-    /// @dev The total with one more id. The sum wraps around at 2^192; the count does not live to see 2^64.
+    /// @dev The total with one more id. The sum wraps around at 2^192; the count can never reach 2^64.
     function plus(LaneTotal total, bytes32 messageId) internal pure returns (LaneTotal) {
         unchecked {
             return LaneTotal.wrap(LaneTotal.unwrap(total) + (uint256(messageId) << 64) + 1);
@@ -173,7 +175,7 @@ library SentTotalLibrary {
         return uint40(SentTotal.unwrap(total));
     }
 
-    /// @dev The nonce of the message that is created next.
+    /// @dev The nonce of the next message.
     function nextNonce(SentTotal total) internal pure returns (uint64) {
         unchecked {
             return count(total) + 1;
@@ -184,7 +186,8 @@ library SentTotalLibrary {
         return uint32(SentTotal.unwrap(total) >> 40);
     }
 
-    /// @dev The total with one more id. The sum wraps around at 2^32; a full block of messages a second takes decades to 2^40.
+    /// @dev The total with one more id. The sum wraps around at 2^32; even with a full block of messages every second, the count
+    ///      takes decades to reach 2^40.
     function plus(SentTotal total, bytes32 messageId) internal pure returns (SentTotal) {
         unchecked {
             return SentTotal.wrap(SentTotal.unwrap(total) + (uint72(uint32(uint256(messageId))) << 40) + 1);

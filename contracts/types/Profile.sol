@@ -4,21 +4,22 @@ pragma solidity ^0.8.28;
 import {GmpSet} from "./Gmp.sol";
 import {Kind} from "./Message.sol";
 
-/// @dev How often a message is delivered. The destination's router executes it once in any case.
+/// @dev The delivery semantics of a message. The destination's router executes it once in any case.
 enum Semantics {
     AT_LEAST_ONCE
 }
 
-/// @dev What keeps a message from being applied twice. Beyond its id, the recipient's guards do.
+/// @dev The mechanism that keeps a message from being applied twice. All but its id are guards of the recipient.
 enum Idempotency {
     MESSAGE_ID,
     MESSAGE_ID_PLUS_STATE_HASH,
     MESSAGE_ID_PLUS_NONCE
 }
 
-/// @dev What a sender asks of relayers in place of its messages' kind; one slot. Relayers bound it (docs/operate/relayer.md).
+/// @dev A sender's request to relayers, which replaces the policy of its messages' kind; one slot. Relayers bound it
+///      (docs/operate/relayer.md).
 struct DeliveryChoice {
-    /// @dev False in what nobody has chosen.
+    /// @dev False if no choice was made.
     bool chosen;
     Semantics semantics;
     Idempotency idempotency;
@@ -28,7 +29,7 @@ struct DeliveryChoice {
     bool deadLetter;
 }
 
-/// @dev How an ERC-7786 sender's messages travel when it does not say; one slot.
+/// @dev The options of an ERC-7786 sender's messages without attributes; one slot.
 struct Profile {
     GmpSet gmps;
     uint8 quorum;
@@ -36,7 +37,7 @@ struct Profile {
     uint32 ttl;
     Kind kind;
     bool retriable;
-    /// @dev The most that each GMP may ask for a message, in gwei; 0 stands for the most that the router pays. A GMP that asks for
-    ///      more is left out.
+    /// @dev The maximum fee of each GMP per message, in gwei; 0 stands for the router's own maximum. A GMP that charges more is
+    ///      skipped.
     uint40 maxFeeGwei;
 }

@@ -32,7 +32,7 @@ def test_a_revert_is_explained_down_to_each_gmps_own_reason(waybill: Command) ->
     said = " ".join(end.out.split())
     for part in (
         "ExecutionReverted(messageId=0x",
-        "Too few GMPs took the message, so nothing was sent.",
+        "Too few GMPs accepted the message, so nothing was sent.",
         "quote exactly this payload and gas limit again",
         "in it WrongFee(value=4, fee=5) of waybill",
         "in it MessageGasLimitTooHigh() of ccip do CCIP carries no such gas limit; lower it",
