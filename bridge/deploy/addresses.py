@@ -70,13 +70,10 @@ class AddressTable(FileSection):
                 " file for other chains"
             ) from None
 
-    def gmps_between(self, one: str, other: str) -> dict[Gmp, str | None]:
-        """Returns, for each GMP, None if both chains have it, else a note on which registry lacks which chain."""
-        missing = {gmp: [name for name in (one, other) if gmp.label in self.chain(name).missing] for gmp in Gmp}
-        return {
-            gmp: f"{self.registries[gmp.label]} has no {', '.join(names)}" if names else None
-            for gmp, names in missing.items()
-        }
+    def gmps_between(self, one: str, other: str) -> list[Gmp]:
+        """Returns the GMPs that both chains have."""
+        missing = {*self.chain(one).missing, *self.chain(other).missing}
+        return [gmp for gmp in Gmp if gmp.label not in missing]
 
 
 @cache
@@ -118,7 +115,7 @@ def create_plan(network: str, names: Sequence[str], gmps: AbstractSet[Gmp]) -> d
             f"{mainnets} cannot share a network with testnets: a testnet's GMPs do not reach mainnets"
         )
     for one, other in itertools.combinations(chains, 2):
-        shared = [gmp for gmp, missing in table.gmps_between(one, other).items() if not missing and gmp in gmps]
+        shared = [gmp for gmp in table.gmps_between(one, other) if gmp in gmps]
         if len(shared) < _FLOOR:
             named = ", ".join(gmp.label for gmp in shared) or "no GMP"
             raise UnknownChainError(
