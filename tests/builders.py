@@ -139,6 +139,6 @@ def message_record(sent: Message, status: Status, **changes: Any) -> MessageReco
     values: dict[str, Any] = dict.fromkeys(MessageRecord.__dataclass_fields__)
     same = ("source_chain", "destination_chain", "sender", "recipient", "nonce", "gas_limit", "ttl", "kind", "quorum")
     values |= {name: getattr(sent, name) for name in (*same, "source_router", "destination_router", "replaces")}
-    counts = dict.fromkeys(("receipts", "executions", "failures", "duplicates", "arrived_late", "attempts"), 0)
+    counts = dict.fromkeys(("receipts", "executions", "failures", "duplicates", "attempts"), 0)
     values |= counts | {"message_id": sent.id, "status": status, "retriable": True, "is_ended": False}
     return MessageRecord(**{**values, "dispatched": frozenset(), "received": frozenset(), **changes})

@@ -359,24 +359,21 @@ _BLOCK_COUNT: Final = re.compile(
 )
 
 
-def result_of(answer: Any, request: Request, where: str, request_id: int | None = None) -> Any:
+def result_of(answer: Any, request: Request, where: str) -> Any:
     """Returns the result in one answer.
 
     Args:
         answer: the JSON document.
         request: the request.
         where: endpoint and method, for errors.
-        request_id: id of the request that the answer must belong to; None accepts any.
 
     Raises:
-        RpcError: it is an error, or not an answer to that request.
+        RpcError: it is an error, or not an answer.
     """
     if not isinstance(answer, Mapping):
         raise TransientRpcError(f"{where}: the answer is not a JSON-RPC response: {str(answer)[:80]}")
     if answer.get("error") is not None:
         raise error_of(answer["error"], request, where)
-    if request_id is not None and answer.get("id") != request_id:
-        raise TransientRpcError(f"{where}: the answer belongs to request {answer.get('id')!r}, not {request_id}")
     if "result" not in answer:
         raise TransientRpcError(f"{where}: the answer has neither result nor error")
     return answer["result"]

@@ -39,7 +39,6 @@ class MessageRecord:
     source_transaction: bytes | None
     attempts: int | None  # number of the last attempt; 0 is the route
     attempted_time: int | None
-    deadline: int | None  # when it becomes stalled without a quorum
     dispatched: frozenset[Gmp]
     received: frozenset[Gmp]
     receipts: int
@@ -53,7 +52,6 @@ class MessageRecord:
     duplicates: int
     is_ended: bool = False  # a router reported it as executed, expired or cancelled; says nothing about the TTL
     cancellation_id: bytes | None = None  # the message that cancels it
-    arrived_late: int = 0  # deliveries after it expired or was cancelled
     outcome: int | None = None  # how it ended, as reported to its source: 1 executed, 2 expired, 3 cancelled
     replaced_by: bytes | None = (
         None  # for an ORPHANED message: the message that its transaction created when it was included again
@@ -67,7 +65,6 @@ class ReceiptRecord:
     message_id: bytes
     gmp: int
     dispatches: int  # attempts in which the GMP accepted it
-    last_attempt: int | None
     dispatch_failures: int
     received_chain: int | None
     received_block: int | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -93,18 +93,7 @@ class Accusations:
 
 
 def _row(accusation: Accusation) -> dict[str, Any]:
-    return {
-        "chain_id": accusation.chain_id,
-        "gmp": accusation.gmp,
-        "message_id": accusation.message_id,
-        "kind": accusation.kind,
-        "evidence": json.dumps(dict(accusation.evidence)),
-        "found_at": accusation.found_at,
-        "state": accusation.state.value,
-        "paused_until": accusation.paused_until,
-        "reason": accusation.reason,
-        "is_reported": accusation.is_reported,
-    }
+    return {**asdict(accusation), "evidence": json.dumps(dict(accusation.evidence)), "state": accusation.state.value}
 
 
 def _accusation(row: RowMapping) -> Accusation:

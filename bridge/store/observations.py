@@ -273,13 +273,6 @@ class Observations:
         query = select(attempts).where(attempts.c.message_id == message_id).order_by(attempts.c.attempt)
         return [attempt_from(row) for row in self._database.read(query)]
 
-    def messages(self, *, limit: int, source_chain: int | None = None) -> list[ObservedMessage]:
-        """Returns messages, newest first."""
-        query = select(messages).where(HAS_ENVELOPE).order_by(messages.c.sequence.desc()).limit(limit)
-        if source_chain is not None:
-            query = query.where(messages.c.source_chain == source_chain)
-        return [_message_from(row) for row in self._database.read(query)]
-
 
 @dataclass(frozen=True, slots=True)
 class Finality:

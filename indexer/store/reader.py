@@ -239,7 +239,7 @@ def message_of(row: Row) -> MessageRecord:
 
 
 def _orphan(row: Row) -> MessageRecord:
-    unknown: dict[str, Any] = dict.fromkeys(field.name for field in fields(MessageRecord)) | {"arrived_late": 0}
+    unknown: dict[str, Any] = dict.fromkeys(field.name for field in fields(MessageRecord))
     return MessageRecord(
         **unknown
         | {

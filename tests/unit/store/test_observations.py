@@ -233,7 +233,6 @@ def test_envelope_is_forgotten_once_nothing_needs_it(store: Store) -> None:
     assert store.observations.forget_envelopes(100, 9) == 0, "observed at that moment, not before"
     assert store.observations.forget_envelopes(200, 9) == 1
     assert store.observations.message(message().id) is None
-    assert store.observations.messages(limit=9) == []
     assert store.observations.created_on(ALPHA, BETA) == 1
 
     store.observations.record(observed_range(message(), previous=block(10), position=block(20), number=1, now=300))
