@@ -39,7 +39,7 @@ from bridge.protocol.text import quoted
 _log = structlog.get_logger(__name__)
 
 REST_SECONDS: Final = 5.0
-"""Seconds for which a failed endpoint is asked last, so that not every request waits for its timeout again."""
+"""Seconds for which a failed endpoint is tried last, so that requests do not all wait for its timeout again."""
 
 _FIRST_PAUSE: Final = 0.1  # seconds between the first two tries of a request; doubles
 _LONGEST_PAUSE: Final = 2.0
@@ -51,7 +51,7 @@ _CHAIN_ID: Final = Request("eth_chainId")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointPolicy:
-    """How the endpoints of one chain are asked. Times are in seconds.
+    """The policy for requests to the endpoints of one chain. Times are in seconds.
 
     Attributes:
         request_seconds: timeout of one request.
@@ -96,7 +96,7 @@ class EndpointPolicy:
 
 
 class Pace:
-    """Spaces requests to one endpoint evenly, and remembers how long to leave it alone. Threads may share it."""
+    """Spaces requests to one endpoint evenly, and keeps its pauses. Threads may share it."""
 
     def __init__(self, requests_per_second: float | None) -> None:
         """Limits the rate; None is unlimited."""
@@ -161,9 +161,9 @@ class Client(Protocol):
 
 
 Perform = Callable[[Endpoint], Awaitable[Any]]
-"""Asks an endpoint what a request is about, for callers that read answers in a way of their own."""
+"""Sends a request to an endpoint and decodes the answer, for callers with their own decoding."""
 Read = Callable[[Any], Any]
-"""Makes a value of a result, or raises `UndecodableError`."""
+"""Decodes a result, or raises `UndecodableError`."""
 
 
 class ErrorScope(Enum):
@@ -242,11 +242,11 @@ class EndpointPool:
         return [EndpointState(one.name, not self.rests(one)) for one in self.endpoints]
 
     def rests(self, endpoint: Endpoint) -> bool:
-        """Whether the endpoint failed recently, or asked to be left alone."""
+        """Whether the endpoint failed recently, or limited our rate."""
         return max(endpoint.rests_until, endpoint.pace.closed_until) > self._clock()
 
     def in_order(self) -> list[Endpoint]:
-        """Returns the endpoints in the order in which they are asked: by preference, resting ones last."""
+        """Returns the endpoints in the order of requests: by preference, resting ones last."""
         return sorted(self.endpoints, key=self.rests) if len(self.endpoints) > 1 else self.endpoints
 
     def must_have(self, last: KnownBlock | None, final: KnownBlock | None = None) -> None:

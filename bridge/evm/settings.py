@@ -23,7 +23,7 @@ _SIGNER_FORMS: Final = (
 
 
 class SignerSource(Section):
-    """Where one key is: in a variable, in a keystore file, or with a remote signer. Exactly one of the three."""
+    """The location of one key: a variable, a keystore file, or a remote signer. Exactly one of the three."""
 
     environment: str | None = Field(default=None, description="the variable that holds a private key")
     keystore: Path | None = Field(default=None, description="a version 3 keystore file")
@@ -87,7 +87,7 @@ class EndpointSettings(Section):
     chains: dict[str, ChainSettings] = Field(default={}, description="endpoints, by chain name")
 
     def endpoint_policies(self, deployment: Deployment) -> dict[int, EndpointPolicy]:
-        """How the endpoints of each chain are asked, by its id."""
+        """Returns the endpoint policy of each chain by id."""
         found = {}
         for deployed in deployment.chains:
             chain = self.chains.get(deployed.name, ChainSettings())
@@ -102,7 +102,7 @@ class EndpointSettings(Section):
         return found
 
     def rpc_urls(self, deployment: Deployment) -> dict[int, tuple[str, ...]]:
-        """Endpoints that stand in place of the deployment's, by the chain's id."""
+        """Returns the endpoints that replace the deployment's, by chain id."""
         return {
             deployed.chain_id: self.chains[deployed.name].rpc_urls
             for deployed in deployment.chains

@@ -253,7 +253,7 @@ def _undecoded(data: bytes) -> str:
 
 
 def explain_refusal(reason: bytes) -> str:
-    """Why a recipient refused a message, from its revert data. Empty data can mean three things."""
+    """Returns why a recipient refused a message, from its revert data. Empty data has three possible causes."""
     if reason:
         return explain_revert(reason)
     return "reverted without a reason: its gas limit was too low, there is no contract at its address, or it gave none"

@@ -20,7 +20,7 @@ from bridge.protocol.failures import FailureKind
 from bridge.protocol.message import Kind
 
 JITTER: Final = 0.1
-"""Share by which a wait is made longer or shorter, unless a row says otherwise."""
+"""Default jitter: the share by which a wait varies in both directions."""
 
 _LEAST_SETBACK = 1.0  # seconds: rows with one try have no pause of their own
 _LONGEST_ATTESTATION_PAUSE = 600.0  # seconds
@@ -213,7 +213,7 @@ def attestation_pause(policy: DeliveryPolicy, age: float) -> float:
 
 
 def becomes_dead_letter(policy: DeliveryPolicy, reason: GiveUpReason) -> bool:
-    """Whether a delivery that is given up waits for an operator's decision.
+    """Whether a dead delivery becomes a letter, which waits for an operator's decision.
 
     A delivery of an expired or ended message does not: the destination reports the outcome to the sender.
     """

@@ -13,11 +13,11 @@ _LONGEST_ERROR = 1_000  # characters
 _SAYS_HOW_MUCH = 40  # of them, kept for saying how much was cut
 
 CONFIRMATION: Final = "confirmation"
-"""Named as the worker where no worker failed: a delivery was not there when it became final."""
+"""The worker of failures without one: a delivery was missing when its block became final."""
 
 
 class FailureKind(StrEnum):
-    """How a try failed, as far as it matters for the next one."""
+    """The kind of a failure, as far as it affects the next try."""
 
     TRANSIENT = "TRANSIENT"
     TERMINAL = "TERMINAL"

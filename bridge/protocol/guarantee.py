@@ -59,10 +59,10 @@ RECOMMENDED_TTL: Final[Mapping[Kind, int]] = MappingProxyType(
         Kind.REPORT: 0,
     }
 )
-"""Seconds that senders are recommended to let a message live; 0 is for ever."""
+"""Recommended TTL in seconds; 0 never expires."""
 
 LEAST_TTL: Final = 60
-"""Seconds below which a router refuses a TTL that is not 0: nothing arrives sooner."""
+"""The shortest TTL in seconds, besides 0, that a router accepts; no delivery is faster."""
 
 
 def default_ttl(kind: Kind) -> int:
@@ -72,10 +72,10 @@ def default_ttl(kind: Kind) -> int:
 
 
 HIGH_FREQUENCY_TRADING_TTL: Final = 5
-"""Least seconds for messages about assets that are traded at high frequency."""
+"""Minimum TTL in seconds for messages about assets that are traded at high frequency."""
 
 REGULATED_ASSET_TTL: Final = 600
-"""Least seconds for messages about assets under a regulatory action, which may not expire in the middle of it."""
+"""Minimum TTL in seconds for messages about assets under a regulatory action, so that none expires during it."""
 
 DEFAULT_ATOMICITY: Final[Mapping[Kind, Atomicity]] = MappingProxyType(
     {

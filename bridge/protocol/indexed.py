@@ -85,7 +85,7 @@ class DuplicateRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainRecord:
-    """How far a chain has been read."""
+    """The progress of reading a chain."""
 
     chain_id: int
     block: int
@@ -128,7 +128,7 @@ class DivergenceRecord:
 
     @property
     def is_contradiction(self) -> bool:
-        """Whether it needs attention. A waiting message (medium) and an event that anyone can cause (low) do not."""
+        """Whether an operator should look at it. A waiting message (medium) and an event that anyone can cause (low) need no attention."""
         return self.severity in ("critical", "high")
 
     @property
@@ -272,7 +272,7 @@ class Index(Protocol):
         """The ids of the messages that a transaction concerns, on any chain."""
 
     def chains(self) -> list[ChainRecord]:
-        """How far each chain has been read, by chain id."""
+        """The progress of reading each chain, by chain id."""
 
     def pauses(self, chain_id: int) -> list[PauseRecord]:
         """The pauses in a router's events, ordered by their start."""

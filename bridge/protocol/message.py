@@ -33,7 +33,7 @@ MAX_GAS_LIMIT: Final = 14_000_000
 """The highest gas limit that a router accepts, as `MAX_GAS_LIMIT` of `contracts/types/Message.sol`."""
 
 MOST_GAS: Final = 16_000_000
-"""The default of the most gas that a relayer gives a transaction. EIP-7825 allows 2^24."""
+"""Default gas limit of a relayer's transactions. EIP-7825 allows 2^24."""
 
 
 class Kind(IntEnum):

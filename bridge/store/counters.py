@@ -38,7 +38,7 @@ class ProcessCounters:
         self._counters = counters
         self._written: Counter[CounterKey] = Counter()
         self.sources: list[Callable[[], Counter[CounterKey]]] = []
-        """Each gives what it has counted since the process started."""
+        """Each returns its counts since the process started."""
 
     async def write(self) -> bool:
         """Writes the counts. Always returns False: there is never more to write at once.

@@ -91,7 +91,7 @@ dead_letters = Table(
 )
 
 _REST: Final = 30.0
-"""Seconds for which a database that did not answer is not asked again."""
+"""Seconds without queries to a database that did not answer."""
 
 _ANSWER_SECONDS: Final = 30.0
 """Timeout of work in the log's thread."""
@@ -115,7 +115,7 @@ class DeadLetterLog:
         self._silence = ""
 
     async def in_thread(self, work: Callable[[], _Result]) -> _Result:
-        """Runs work with the log in a thread of its own, so that a silent database holds up nothing else.
+        """Runs work with the log in its own thread, so that an unresponsive database blocks nothing else.
 
         Raises:
             StoreBusyError: It has not ended in time. It may still be done later, so it must be repeatable.

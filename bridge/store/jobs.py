@@ -48,7 +48,7 @@ from bridge.store.positions import RETRY_REQUESTS, move, position
 from bridge.store.tables import attempts, jobs, messages, outbox
 
 IS_THERE: Final = or_(jobs.c.source_block.is_(None), exists().where(attempts.c.message_id == jobs.c.message_id))
-"""Whether the message is on its source, as far as the job rests on that: a reorg may have taken it away."""
+"""Whether the message is on its source, if the job depends on that: a reorg may have removed it."""
 
 _EARLIER = jobs.alias()
 _DUE = (  # asked with each look at a queue: it is put together once, since that costs more than to run it

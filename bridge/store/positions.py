@@ -1,4 +1,4 @@
-"""Positions of readers in ordered sequences: the index's retry requests, the log of dead letters, the tripwire's looks."""
+"""Positions of readers in ordered sequences: the index's retry requests, the log of dead letters, the tripwire's comparisons."""
 
 from __future__ import annotations
 

@@ -63,14 +63,14 @@ class Spending:
             return totals_of(connection, keys)
 
     def lanes(self, now: float) -> list[LaneSpent]:
-        """Returns what each lane has cost by chain, on the UTC day of `now` (Unix seconds)."""
+        """Returns the cost of each lane by chain, on the UTC day of `now` (Unix seconds)."""
         day = TotalKeys.of(0, None, now).chain.day
         query = select(spending_totals).where(spending_totals.c.day == day).order_by(spending_totals.c.of)
         found = [(lane_of(row["of"]), row["chain_id"], row["gwei"]) for row in self._database.read(query)]
         return [LaneSpent(lane, chain_id, gwei * GWEI) for lane, chain_id, gwei in found if lane is not None]
 
     def forget(self, before: float) -> int:
-        """Deletes the totals of days before that moment (Unix seconds); how many. Those of messages stay."""
+        """Deletes the totals of days before a moment (Unix seconds) and returns their number. Totals of messages stay."""
         table = spending_totals.c
         old = (table.day > EVER) & (table.day < TotalKeys.of(0, None, before).chain.day)
         with self._database.transaction() as connection:
@@ -123,7 +123,7 @@ class Spending:
 
 
 def forget_totals(connection: Connection, message_ids: Sequence[bytes], chain_ids: Collection[int]) -> None:
-    """Deletes what those messages have cost on those chains."""
+    """Deletes the costs of those messages on those chains."""
     named = spending_totals.c.of.in_([f"message 0x{message_id.hex()}" for message_id in message_ids])
     there = spending_totals.c.chain_id.in_(list(chain_ids)) & (spending_totals.c.day == EVER)
     connection.execute(delete(spending_totals).where(there & named))

@@ -383,7 +383,7 @@ class Streams:
             return _found_state(connection)
 
     def _is_idle(self, holder: str, now: float, lease: float) -> bool:
-        """Whether nothing is unsent and the lease is long enough, so that no write is needed."""
+        """Whether every record is sent and the lease is long enough, so that no write is needed."""
         with self._database.reading() as connection:
             state = _found_state(connection)
             is_leased = state["holder"] == holder and state["leased_until"] > now + lease / 2 and not state["halted"]
