@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import re
 from collections.abc import Sequence
 from itertools import repeat
 
@@ -22,7 +23,8 @@ def _unhex(digits: bytes) -> Bytes:
     try:
         return np.frombuffer(binascii.unhexlify(digits), np.uint8)
     except binascii.Error:
-        raise HexError("a character is not a hexadecimal digit") from None
+        wrong = re.search(rb"[^0-9a-fA-F]", digits)
+        raise HexError(f"{wrong.group().decode()!r} is not a hexadecimal digit" if wrong else "odd length") from None
 
 
 def fixed_width(values: Sequence[str], width: int) -> Bytes:
@@ -41,13 +43,15 @@ def fixed_width(values: Sequence[str], width: int) -> Bytes:
     joined = "".join(values)
     length = 2 + 2 * width
     if set(map(len, values)) - {length}:
-        raise HexError(f"a value is not 0x and {2 * width} digits")
+        wrong = next(value for value in values if len(value) != length)
+        raise HexError(f"{wrong[:20]!r} has {len(wrong)} characters; it must be 0x and {2 * width} digits")
     try:
         characters = np.frombuffer(joined.encode("ascii"), np.uint8).reshape(-1, length)
-    except UnicodeEncodeError:
-        raise HexError("a character is not a hexadecimal digit") from None
+    except UnicodeEncodeError as error:
+        raise HexError(f"{joined[error.start]!r} is not a hexadecimal digit") from None
     if not ((characters[:, 0] == ord("0")) & (characters[:, 1] == ord("x"))).all():
-        raise HexError("a value does not begin with 0x")
+        wrong = next(value for value in values if not value.startswith("0x"))
+        raise HexError(f"{wrong[:20]!r} does not begin with 0x")
     return _unhex(characters[:, 2:].tobytes()).reshape(-1, width)
 
 
@@ -62,13 +66,16 @@ def variable_width(values: Sequence[str]) -> tuple[Bytes, Integers]:
     """
     lengths = np.fromiter(map(len, values), np.int64, len(values)) - 2
     if (lengths < 0).any() or (lengths % 2).any():
-        raise HexError("a value is not 0x and an even number of digits")
+        wrong = next(value for value in values if len(value) < 2 or len(value) % 2)
+        raise HexError(f"{wrong[:20]!r} has {len(wrong)} characters; it must be 0x and an even number of digits")
     if {value[:2] for value in values} - {"0x"}:
-        raise HexError("a value does not begin with 0x")
+        wrong = next(value for value in values if not value.startswith("0x"))
+        raise HexError(f"{wrong[:20]!r} does not begin with 0x")
+    joined = "".join([value[2:] for value in values])
     try:
-        digits = "".join([value[2:] for value in values]).encode("ascii")
-    except UnicodeEncodeError:
-        raise HexError("a character is not a hexadecimal digit") from None
+        digits = joined.encode("ascii")
+    except UnicodeEncodeError as error:
+        raise HexError(f"{joined[error.start]!r} is not a hexadecimal digit") from None
     offsets = np.zeros(len(values) + 1, np.int64)
     np.cumsum(lengths // 2, out=offsets[1:])
     return _unhex(digits), offsets
@@ -78,7 +85,7 @@ def quantity(value: object) -> int:
     """Decodes a JSON-RPC quantity, such as ``0x1a``.
 
     Raises:
-        HexError: it is not one, or does not fit into 63 bits.
+        HexError: `value` is not a quantity, or does not fit into 63 bits.
     """
     if not isinstance(value, str) or not value.startswith("0x"):
         raise HexError(f"{value!r} is not a quantity")
@@ -95,7 +102,7 @@ def quantities(values: Sequence[str]) -> Integers:
     """Decodes a column of JSON-RPC quantities.
 
     Raises:
-        HexError: one of them is none, or does not fit into 63 bits.
+        HexError: a value is not a quantity, or does not fit into 63 bits.
     """
     try:
         if {value[:2] for value in values} <= {"0x"}:

@@ -1,4 +1,4 @@
-"""Logs as columns, from an answer of `eth_getLogs` or from the lake."""
+"""Reads logs as columns from an answer of `eth_getLogs` or from the lake."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RawLogs:
 
     block_number: Integers
     block_hash: Bytes  # (logs, 32)
-    block_time: Integers  # Unix seconds; -1 where the endpoint does not say
+    block_time: Integers  # Unix seconds; -1 if the endpoint omits it
     transaction_hash: Bytes  # (logs, 32)
     log_index: Integers
     address: Bytes  # (logs, 20)
@@ -101,7 +101,7 @@ def raw_logs(logs: Sequence[Mapping[str, Any]]) -> RawLogs:
     """Decodes the logs in an answer's `result`.
 
     Raises:
-        MalformedLogsError: one of them lacks a field, or has a wrong one.
+        MalformedLogsError: a log lacks a field or has an invalid one.
     """
     try:
         topics = [log["topics"] for log in logs]

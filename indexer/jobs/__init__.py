@@ -1,1 +1,1 @@
-"""The work of the commands: the running index, a backfill, refreshes, verification and repair."""
+"""Jobs behind the commands: the running index, a backfill, refreshes, verification and repair."""

@@ -29,15 +29,15 @@ from indexer.store.store import Store
 
 log = structlog.get_logger(__name__)
 
-_BLOCKS_IN_A_COMMIT: Final = 200_000  # the first one; then as many as take about so long
+_BLOCKS_IN_A_COMMIT: Final = 200_000  # blocks of the first commit; later commits take about this many seconds
 _COMMIT_SECONDS: Final = 60.0
 _BLOCKS_IN_A_TASK: Final = 10_000
 _FEWEST_IN_A_TASK: Final = 1_000
 _TASKS_PER_CORE: Final = 2
-_TRY_SECONDS: Final = 30.0  # of a request of a task: one that fails for good costs all that the commit has read
+_TRY_SECONDS: Final = 30.0  # of a task's request: a final failure costs everything that the commit has read
 _BLOCKS_IN_A_FILL: Final = 50_000
 _MORE_THAN_CORES: Final = 100_000
-_ANSWER_SECONDS: Final = 0.3  # that a commercial endpoint takes for an answer, at most
+_ANSWER_SECONDS: Final = 0.3  # maximum response time of a commercial endpoint
 
 
 def backfill(
@@ -55,8 +55,8 @@ def backfill(
         spark: a session.
         chains: the chains.
         settings: how to read them.
-        lake: where to.
-        lacking: chains whose lake has lost blocks that the store has pruned in part; they are read however few these are.
+        lake: the lake to extend.
+        lacking: chains whose lake has lost blocks that the store has partly pruned; they are read however few blocks that is.
     """
     for chain in chains:
         with ChainReader(chain, settings.limits) as reader:
@@ -171,8 +171,8 @@ def fill_store(chains: Sequence[ChainConfig], settings: IndexSettings, store: St
     Args:
         chains: the chains.
         settings: how to read them.
-        store: to be filled.
-        lake: where from.
+        store: the store to fill.
+        lake: the lake to read.
 
     Raises:
         FinalityViolatedError: a chain does not have the lake's last block, though it has the store's last final one.

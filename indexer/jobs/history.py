@@ -1,4 +1,4 @@
-"""The whole history: the lake as far as it reaches, then the store."""
+"""Reads the whole history: from the lake as far as it reaches, then from the store."""
 
 from __future__ import annotations
 

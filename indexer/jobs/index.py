@@ -86,7 +86,7 @@ class Index:
         """Follows the chains until `stop` is set.
 
         Raises:
-            IndexerError: the index can't go on.
+            IndexerError: the index can't continue.
         """
         self._catch_up()
         self._stream().follow(stop)
@@ -136,7 +136,7 @@ class _Progress:
         """Takes the number of finished messages, and of all."""
         now = time.monotonic()
         if now - self._logged_at >= _LOG_EVERY:
-            log.info("recomputing the statuses of a store that another Waybill wrote", messages=done, of=of)
+            log.info("recomputing statuses derived by another version", messages=done, of=of)
             self._logged_at = now
 
 
@@ -174,11 +174,11 @@ def run_index(
         deployment: the chains.
         settings: how to run.
         once: stop at the chains' heads.
-        stop: ends it; without one it runs for ever.
+        stop: stops the index when set; without it the index runs until it fails.
         master: of a Spark cluster; see `spark_session`.
 
     Raises:
-        IndexerError: the index can't start or go on, or another one works in its folder.
+        IndexerError: the index can't start or continue, or another index is using its folder.
     """
     stop = stop or threading.Event()
     check_chains(deployment, settings)
@@ -225,5 +225,5 @@ def run_backfill(deployment: Deployment, settings: IndexSettings, *, master: str
 
 
 def _alone_in(folder: Path) -> AbstractContextManager[None]:
-    """Locks the index's folder: two processes would overwrite each other's stream files."""
+    """Locks the index's folder, because two processes would overwrite each other's stream files."""
     return exclusive(folder / "index.lock", "an index", "end it first, or name another WAYBILL_HOME")

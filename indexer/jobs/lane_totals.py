@@ -1,4 +1,4 @@
-"""Totals of a lane, computed from events: the count and sum that its routers keep (`contracts/types/MessageRecords.sol`)."""
+"""Computes the totals of a lane from events: the count and sum that its routers keep (`contracts/types/MessageRecords.sol`)."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class LaneTotal:
 def lane_totals(parts: Iterable[pa.Table]) -> dict[LaneEnd, LaneTotal]:
     """Returns the messages that one chain's events created and executed, by lane.
 
-    A message counts as sent with its `MessageIdCreated`, to the destination that the `MessageRouted` or `MessageUnfunded` of
-    its id names; as executed with each `MessageExecuted`. Duplicates are not removed: a log that the index has twice must show.
+    A `MessageIdCreated` counts a message as sent, to the destination in the `MessageRouted` or `MessageUnfunded` of
+    the same id; each `MessageExecuted` counts it as executed. Duplicates are not removed, so that a repeated log is detected.
 
     Args:
         parts: events of one chain with `COLUMNS`, read one after the other. All events of a block are in one part.

@@ -1,4 +1,4 @@
-"""A lock on a file, for work that only one process may do at a time."""
+"""Locks a file for work that only one process may do at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def exclusive(path: Path, work: str, advice: str) -> Iterator[None]:
     Args:
         path: the file; its folder is created if it is missing.
         work: names the work in the error, such as "an index".
-        advice: says in the error what to do.
+        advice: what to do, for the error.
 
     Raises:
         IndexerError: another process holds the lock.
@@ -30,7 +30,7 @@ def exclusive(path: Path, work: str, advice: str) -> Iterator[None]:
         except BlockingIOError:
             file.seek(0)
             process = file.read().strip()
-            raise IndexerError(f"{work} is at work in {path.parent} already (process {process}): {advice}") from None
+            raise IndexerError(f"{work} is already running in {path.parent} (process {process}): {advice}") from None
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()

@@ -19,8 +19,8 @@ def promote(store: Store, lake: Lake, start_blocks: Mapping[int, int]) -> dict[i
     Writes Parquet, then one Delta commit, then a note in the store. A crash in between loses nothing: the lake itself records
     each chain's last block, and the store drops no event.
 
-    Skips a chain whose lake has lost blocks that the store has pruned in part (see `lost_blocks`), and one of which
-    lake and store have different blocks where the lake ends.
+    Skips a chain whose lake has lost blocks that the store has partly pruned (see `lost_blocks`), and a chain whose
+    lake and store have different blocks at the end of the lake.
 
     Args:
         store: where the events are.
@@ -28,7 +28,7 @@ def promote(store: Store, lake: Lake, start_blocks: Mapping[int, int]) -> dict[i
         start_blocks: by chain, the first block that was read.
 
     Returns:
-        By chain, the block up to which its events are in the lake now; chains with nothing new are left out.
+        The last block in the lake by chain; chains without new blocks are omitted.
     """
     blocks: dict[int, FinalBlocks] = {}
     missing = lost_blocks(store, lake, start_blocks)
@@ -51,7 +51,7 @@ def promote(store: Store, lake: Lake, start_blocks: Mapping[int, int]) -> dict[i
 
 
 def kept_in_lake(store: Store, lake: Lake) -> dict[int, int]:
-    """Returns each chain's last block that is in the lake, and final by the store."""
+    """Returns each chain's last block that is in the lake and is final according to the store."""
     final = {chain: position.final_block for chain, position in store.positions().items()}
     return {chain: min(block, final[chain]) for chain, block in lake.state(list(final)).blocks.items()}
 
@@ -63,7 +63,7 @@ def _joins(store: Store, lake: Lake, chain: int) -> bool:
     if known is None or ours is None or known[1].startswith(ours):
         return True
     log.error(
-        "lake not extended: lake and store have different blocks where it ends; run `waybill index verify --repair`",
+        "lake not extended: its last block differs from the store's; run `waybill index verify --repair`",
         chain=chain,
         block=known[0],
         lake=f"0x{known[1].hex()}",
@@ -76,18 +76,18 @@ def lost_blocks(store: Store, lake: Lake, start_blocks: Mapping[int, int]) -> di
     """Returns the blocks that the lake has lost, and whose events the store may have pruned.
 
     Args:
-        store: it noted the lake's last block.
+        store: has the lake's last block, as recorded by the last append.
         lake: a folder or commit of it may have been deleted or reverted.
         start_blocks: by chain, the first block that was read; others are left out.
 
     Returns:
-        By chain, the first and the last of them. Empty as long as the store holds everything: then `promote` is enough.
+        The first and the last lost block by chain. Empty while the store still has them all: then `promote` restores them.
     """
     if not store.has_pruned():
         return {}
     found: dict[int, tuple[int, int]] = {}
     for chain, start in start_blocks.items():
-        # In this order: what is promoted in between is in the lake before it is noted.
+        # Read in this order, because a promotion writes to the lake before it records the block.
         noted, there = store.lake_block(chain), lake.last_block(chain)
         first = start if there is None else there + 1
         if noted is not None and first <= noted:

@@ -11,7 +11,7 @@ import structlog
 
 log = structlog.get_logger(__name__)
 
-_PATIENCE: Final = 5.0  # seconds for a process that was told to end
+_PATIENCE: Final = 5.0  # seconds that a terminated process may take to exit
 
 
 class RefreshProcess:
@@ -34,7 +34,7 @@ class RefreshProcess:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-            start_new_session=True,  # Ctrl-C is for the index, which ends it
+            start_new_session=True,  # Ctrl-C goes to the index, which terminates this process
         )
 
     def run(self) -> None:

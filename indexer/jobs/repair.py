@@ -25,7 +25,7 @@ _SHOWN: Final = ("message_id", "block_number", "event", "transaction_hash")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """A chain no longer has blocks that it had called final.
+    """Final blocks that a chain no longer has.
 
     Attributes:
         fork: the last block with events that the chain still has.
@@ -138,7 +138,7 @@ def repair(store: Store, lake: Lake, reader: ChainReader, violation: Violation, 
         now: Unix seconds.
 
     Raises:
-        UnknownBlockError: the chain has changed since, and has lost the fork, too.
+        UnknownBlockError: the chain has changed since, and has lost the fork as well.
         RpcError: no usable answer.
     """
     chain, fork = violation.chain_id, violation.fork
@@ -171,8 +171,10 @@ def _fork_header(reader: ChainReader, violation: Violation) -> Header:
     """Reads the fork's header from an endpoint that has it; that of block 0 if no block of the index is left."""
     fork, fork_hash = violation.fork, violation.fork_hash
     if fork_hash and not reader.has(fork, fork_hash):
-        raise UnknownBlockError(f"chain {violation.chain_id} has meanwhile taken back block {fork}, too: repair again")
+        raise UnknownBlockError(
+            f"chain {violation.chain_id} has reverted the fork, block {fork}, as well: run the repair again"
+        )
     header = reader.header(max(fork, 0))
     if fork_hash and header.hash != fork_hash:
-        raise UnknownBlockError(f"chain {violation.chain_id} changed while it was repaired: repair again")
+        raise UnknownBlockError(f"chain {violation.chain_id} changed during the repair: run the repair again")
     return header

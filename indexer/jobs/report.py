@@ -1,4 +1,4 @@
-"""What `waybill report` and `waybill index divergences --history` show: DuckDB reads the tables that Spark has computed."""
+"""Implements `waybill report` and `waybill index divergences --history`: DuckDB reads the tables that Spark has computed."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def time_of_tables(lake: StorageLocation) -> AsOf:
 
 
 def divergences_of_history(lake: StorageLocation) -> list[DivergenceRecord]:
-    """Reads gold.divergences, which judges all final messages, those that the store has pruned included.
+    """Reads gold.divergences, which covers all final messages, including those that the store has pruned.
 
     Raises:
         LakeDamagedError: a file of the table is lost.

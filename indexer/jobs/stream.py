@@ -50,10 +50,10 @@ from indexer.store.store import Store
 
 log = structlog.get_logger(__name__)
 
-_TICK: Final = 1  # seconds between two looks for overdue messages: Spark runs no batch while nothing happens
-_LANE: Final = ["chain_id", "source_chain", "destination_chain"]  # columns of an event that say which lane it is of
-_STEADY: Final = 20.0  # seconds for which a stream runs without a batch, after which Spark is taken to work
-_LONGEST_OUTAGE: Final = 120.0  # seconds for which the store may be away
+_TICK: Final = 1  # seconds between two searches for overdue messages: Spark runs no batch while there are no events
+_LANE: Final = ["chain_id", "source_chain", "destination_chain"]  # columns of an event that identify its lane
+_STEADY: Final = 20.0  # seconds of running without a failure after which Spark counts as recovered
+_LONGEST_OUTAGE: Final = 120.0  # seconds for which the store may be unreachable
 
 
 class Stream:
@@ -93,7 +93,7 @@ class Stream:
 
         Raises:
             IndexerError: the index can't go on.
-            OperationalError: the store does not answer at the start.
+            OperationalError: the store is unreachable at the start.
             SPARK_ERRORS: the session is gone; go on with a new one.
         """
         query = self._start()
@@ -129,13 +129,13 @@ class Stream:
         reason = " ".join(str(error.orig).split())
         if now - self._store_gone_since > _LONGEST_OUTAGE:
             raise IndexerError(f"the index's store has not answered for {_LONGEST_OUTAGE:.0f} s: {reason}") from error
-        log.warning("store does not answer, retrying", reason=reason)
+        log.warning("store unreachable, retrying", reason=reason)
 
     def run_to_heads(self) -> None:
         """Runs until the current heads have been read.
 
         Raises:
-            FinalityViolatedError: a chain took back what it had called final; the others have been read.
+            FinalityViolatedError: a chain reverted a final block; the others have been read.
             IndexerError: a chain can't be read.
             SPARK_ERRORS: the session is gone; go on with a new one.
         """
@@ -185,7 +185,7 @@ class Stream:
             self._is_down = True
         if self._outage.wait:
             return query
-        self._store.positions()  # as long as the store is away, no stream is started
+        self._store.positions()  # while the store is unreachable, no stream is started
         self._is_down = False
         return self._start()
 
@@ -216,13 +216,13 @@ class Stream:
         self._unmarked |= halted.keys()
 
     def _mark_violations(self) -> None:
-        """Marks the messages whose final events were taken back. Not in the micro-batch, which would delay other chains."""
+        """Marks the messages whose final events were reverted. Done outside the micro-batch, so as not to delay other chains."""
         for chain in [chain for chain in self._chains if chain.chain_id in self._unmarked]:
             self._unmarked.discard(chain.chain_id)
             try:
                 with ChainReader(chain, self._settings.limits) as reader:
                     violation = find_violation(reader, History(self._store.engine, self._lake))
-            except RpcError as error:  # one chain that does not answer ends no other
+            except RpcError as error:  # a chain that does not answer must not stop the others
                 log.warning(
                     "affected messages not marked yet; the next run marks them, or `waybill index verify --repair`",
                     chain=chain.chain_id,

@@ -30,7 +30,7 @@ class Watch:
         lake: Lake,
         clock: Callable[[], float],
     ) -> None:
-        """Prepares; `clock` returns Unix seconds."""
+        """Prepares to watch; `clock` returns Unix seconds."""
         self._chains = chains
         self._settings = settings
         self._store = store

@@ -14,10 +14,10 @@ from indexer.model import schemas
 class Severity(StrEnum):
     """Severity of a divergence."""
 
-    CRITICAL = "critical"  # somebody could take what is not theirs, or has
-    HIGH = "high"  # a guarantee does not hold; look at it today
-    MEDIUM = "medium"  # somebody waits for something that will not happen by itself
-    LOW = "low"  # anybody can cause it at honest routers: nothing is wrong, but it explains what is seen
+    CRITICAL = "critical"  # funds could be stolen, or have been
+    HIGH = "high"  # a guarantee is broken; investigate today
+    MEDIUM = "medium"  # a message is stuck and needs action
+    LOW = "low"  # anyone can cause it with honest routers: nothing is wrong, but it explains unexpected events
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def divergence_record(row: Mapping[str, Any]) -> DivergenceRecord:
 
 
 def in_order(found: Iterable[DivergenceRecord]) -> list[DivergenceRecord]:
-    """Sorts divergences by kind, message, lane and evidence. Databases would order text by locales of their own."""
+    """Sorts divergences by kind, message, lane and evidence. Databases would sort text by their own locales."""
     return sorted(
         found,
         key=lambda one: (

@@ -15,18 +15,18 @@ def _schema(**columns: pa.DataType) -> pa.Schema:
 
 
 EVENTS: Final = _schema(
-    # Where the log stands. (chain_id, block_number, log_index) is the key.
+    # The log's location. (chain_id, block_number, log_index) is the key.
     chain_id=pa.int64(),
     block_number=pa.int64(),
     log_index=pa.int64(),
     block_hash=pa.binary(),
     block_time=pa.int64(),  # Unix seconds
     transaction_hash=pa.binary(),
-    router=pa.binary(),  # 20 bytes: of the chain; contracts of other deployments are not read
-    address=pa.binary(),  # 20 bytes: of the router, or of one of its adapters
+    router=pa.binary(),  # 20 bytes: the chain's router; contracts of other deployments are not read
+    address=pa.binary(),  # 20 bytes: the router or one of its adapters
     topics=pa.binary(),  # 32 bytes each, one after the other
     data=pa.binary(),
-    # What it says: the event's name (docs/formats.md), null for one that Waybill does not know.
+    # The decoded event: its name (docs/formats.md), or null if Waybill does not know it.
     event=pa.string(),
     message_id=pa.binary(),
     source_chain=pa.int64(),
@@ -41,8 +41,8 @@ EVENTS: Final = _schema(
     reason=pa.binary(),
     cancellation_id=pa.binary(),  # the message that cancelled this one
     outcome=pa.int32(),  # how a message ended: 1 executed, 2 expired, 3 cancelled
-    second_outcome=pa.int32(),  # what a report says that contradicts `outcome`
-    # Of events that are about lanes, GMPs and recipients, not about one message; `chain` is the lane's other one.
+    second_outcome=pa.int32(),  # the outcome in a report that contradicts `outcome`
+    # For events about lanes, GMPs and recipients instead of one message; `chain` is the lane's other chain.
     chain=pa.int64(),
     until=pa.int64(),  # Unix seconds
     adapter=pa.binary(),  # 32 bytes
@@ -67,13 +67,13 @@ LOGS: Final = pa.schema([EVENTS.field(number) for number in range(EVENTS.get_fie
 """Logs as nodes give them: the columns of `EVENTS` that are not decoded from others."""
 
 RANGE: Final = _schema(
-    range_first=pa.int64(),  # not null: this row is no event, but says that blocks first…block_number were read
+    range_first=pa.int64(),  # not null: this row is not an event, but records that blocks first…block_number were read
     range_hashes=pa.binary(),  # of the last blocks, up to block_number (`indexer.sources.position`)
     parent_hash=pa.binary(),  # prefix of the hash of block range_first - 1, null if nothing is read before range_first
     final_block=pa.int64(),
     final_hash=pa.binary(),
     head_block=pa.int64(),
-    halted=pa.string(),  # why the chain is read no further
+    halted=pa.string(),  # why reading of the chain has halted
 )
 
 SOURCE: Final = pa.schema([*EVENTS, *RANGE])
@@ -81,7 +81,7 @@ SOURCE: Final = pa.schema([*EVENTS, *RANGE])
 
 MESSAGES: Final = _schema(
     message_id=pa.binary(),
-    status=pa.string(),  # by the message's own events; `pipeline/sql/effective_status.sql` adds what time tells
+    status=pa.string(),  # from the message's own events; `pipeline/sql/effective_status.sql` adds states that depend on time
     source_chain=pa.int64(),
     source_router=pa.binary(),
     source_block=pa.int64(),
@@ -96,7 +96,7 @@ MESSAGES: Final = _schema(
     sent_at=pa.int64(),
     ttl=pa.int64(),
     kind=pa.int32(),
-    quorum=pa.int32(),  # as its router said with the last receipt, else as asked; `pipeline/sql/effective_status.sql` follows later rules
+    quorum=pa.int32(),  # from the last receipt, else the message's own; `pipeline/sql/effective_status.sql` applies later rules
     asked_quorum=pa.int32(),  # by the sender
     replaces=pa.binary(),
     payload_hash=pa.binary(),
@@ -106,9 +106,9 @@ MESSAGES: Final = _schema(
     attempted_block=pa.int64(),
     attempted_hash=pa.binary(),
     attempted_time=pa.int64(),
-    dispatched=pa.int32(),  # set of GMPs that took it, over all attempts
-    received=pa.int32(),  # set of GMPs whose receipt is there
-    receipts=pa.int32(),  # how many of those counted, as its router said with the last one
+    dispatched=pa.int32(),  # set of GMPs that accepted it, in all attempts
+    received=pa.int32(),  # set of GMPs with a receipt
+    receipts=pa.int32(),  # how many of those counted, according to the last receipt
     received_time=pa.int64(),  # of the first receipt
     executions=pa.int64(),
     executed_chain=pa.int64(),
@@ -123,21 +123,21 @@ MESSAGES: Final = _schema(
     expired_time=pa.int64(),
     cancelled_block=pa.int64(),
     cancelled_time=pa.int64(),
-    cancelled_unasked=pa.bool_(),  # no request to cancel it has been seen on its source
+    cancelled_unasked=pa.bool_(),  # cancelled, but no request to cancel it was read on its source
     duplicates=pa.int64(),
-    cancellation_id=pa.binary(),  # the message that is to cancel it, once the sender has asked for that
+    cancellation_id=pa.binary(),  # the cancellation that the sender has requested
     arrived_late=pa.int64(),  # deliveries after it had expired or been cancelled
     outcome=pa.int32(),  # how it ended, as reported to its source: 1 executed, 2 expired, 3 cancelled
     outcome_time=pa.int64(),  # of that report, on the source
-    contradicted=pa.bool_(),  # a later report says something else
-    conflicts=pa.int32(),  # set of what its own events contradict (`pipeline/queries.py`); 0 if nothing
+    contradicted=pa.bool_(),  # a later report differs
+    conflicts=pa.int32(),  # set of contradictions among its own events (`pipeline/queries.py`); 0 if none
 )
 
 RECEIPTS: Final = _schema(
     message_id=pa.binary(),
     gmp=pa.int32(),
-    dispatches=pa.int64(),  # attempts in which the GMP took the message
-    dispatched_time=pa.int64(),  # of the first of them: what its latency counts from
+    dispatches=pa.int64(),  # attempts in which the GMP accepted the message
+    dispatched_time=pa.int64(),  # time of the first of them, from which its latency is measured
     last_attempt=pa.int64(),
     dispatch_failures=pa.int64(),
     received_chain=pa.int64(),
@@ -147,7 +147,7 @@ RECEIPTS: Final = _schema(
     received_transaction=pa.binary(),
     last_received_block=pa.int64(),  # a GMP delivers again after its adapter was revoked
     last_received_log_index=pa.int64(),
-    quorum=pa.int32(),  # as the router said with that receipt
+    quorum=pa.int32(),  # according to that receipt
     duplicates=pa.int64(),
     last_duplicate_time=pa.int64(),
 )
@@ -161,7 +161,7 @@ ATTEMPTS: Final = _schema(
     log_index=pa.int64(),
     block_time=pa.int64(),
     transaction_hash=pa.binary(),
-    dispatched=pa.int32(),  # set of GMPs that took it
+    dispatched=pa.int32(),  # set of GMPs that accepted it
     refused=pa.int32(),  # set of GMPs that did not
 )
 
@@ -202,7 +202,7 @@ LATENCIES: Final = _schema(
     source_chain=pa.int64(),
     destination_chain=pa.int64(),
     stage=pa.string(),  # attested, delivered, quorum, executed or final
-    messages=pa.int64(),  # of which it is known
+    messages=pa.int64(),  # messages for which it is known
     p50=pa.int64(),  # seconds from the route, nearest rank; null if it is known of none
     p95=pa.int64(),
     p99=pa.int64(),
@@ -210,11 +210,11 @@ LATENCIES: Final = _schema(
 
 REDUNDANCY: Final = _schema(
     gmp=pa.int32(),
-    receipts=pa.int64(),  # messages that it delivered
-    came_first=pa.int64(),  # of these, how many no other GMP had delivered before
-    lead_p50=pa.float64(),  # seconds by which it was first, where another one followed, median
-    late_receipts=pa.int64(),  # of these, how many came when the message was executed already
-    latency_p50=pa.int64(),  # seconds from the first attempt in which it took the message to its receipt, nearest rank
+    receipts=pa.int64(),  # messages that the GMP delivered
+    came_first=pa.int64(),  # of these, how many it delivered first
+    lead_p50=pa.float64(),  # median lead in seconds, where another GMP followed
+    late_receipts=pa.int64(),  # of these, how many arrived after the execution
+    latency_p50=pa.int64(),  # seconds from the first attempt in which it accepted the message to its receipt, nearest rank
     latency_p95=pa.int64(),
 )
 
@@ -246,7 +246,7 @@ COSTS: Final = _schema(
 PAUSES: Final = _schema(
     chain_id=pa.int64(),  # of the router that is paused
     other_chain=pa.int64(),  # the lane's other chain
-    kind=pa.string(),  # always `lane`: nothing arrives
+    kind=pa.string(),  # always `lane`
     begins=pa.int64(),  # Unix seconds
     ends=pa.int64(),
 )

@@ -25,7 +25,7 @@ class StallPolicy:
     stall_after: int = (
         900  # seconds from the route's block time until the message is overdue; each retry doubles it, to 8 times
     )
-    max_lag: int = 120  # seconds that an indexed block may be old before its chain is too far behind to judge by
+    max_lag: int = 120  # maximum age of the last indexed block, in seconds; if it is older, the chain is too far behind to judge by
     max_message_retries: int = 10  # retries of one message, unless its kind has no limit
     requests_per_lane_minute: int = 60
     silence_after: int = 86_400  # seconds without any receipt after which a final message's silence is a divergence
@@ -35,7 +35,7 @@ class StallPolicy:
     )  # of some lanes; overrides `by_kind`
     retries_by_kind: Mapping[Kind, int | None] = field(
         default_factory=lambda: {Kind.HEARTBEAT: 0, Kind.REGULATORY_ACTION_CRITICAL: None}
-    )  # a lower limit than `max_message_retries`, or none (None); a heartbeat is replaced by the next one, not retried
+    )  # a lower limit than `max_message_retries`, or no limit (None); heartbeats are never retried
 
     def __post_init__(self) -> None:
         for name in ("stall_after", "max_lag", "max_message_retries", "requests_per_lane_minute", "silence_after"):
@@ -59,13 +59,13 @@ INDEX_POLICY: Final = EndpointPolicy(try_seconds=2.0, rest_seconds=60.0, branch_
 class SourceLimits:
     """How the chains are read."""
 
-    poll_interval: float = 1.0  # seconds between two looks at a chain at least; it gets one for each block
+    poll_interval: float = 1.0  # minimum seconds between two polls of a chain; it is polled once per block
     rpc_timeout: float = 10.0  # seconds for one request
     hash_window: int = 128  # recent blocks whose hashes are remembered: the deepest reorg found without a re-read
     max_blocks_per_batch: int = 20_000
     max_logs_per_batch: int = 10_000
     finality_depth: int = 64  # blocks; for nodes that do not know the tag `finalized`
-    rollback_patience: float = 2.0  # seconds that a lower head must stay before it is taken for a rollback
+    rollback_patience: float = 2.0  # seconds for which a lower head must persist to count as a rollback
     failover_patience: float = 60.0
     """Seconds for which no endpoint may know our last block before we fail over to one that has another in its place."""
 
@@ -134,15 +134,17 @@ class IndexTable(Section):
 
     stall_after: int = Field(default=900, gt=0, description="until a message without its quorum is stalled")
     stall_after_by_kind: dict[KindName, Annotated[int, Field(gt=0)]] = Field(
-        default={}, description="the same, for some kinds of message"
+        default={}, description="the same, for certain kinds of message"
     )
     lanes: tuple[LaneStall, ...] = Field(
         default=(),
         description="the same, for some lanes (source, destination, stall_after), before what is said of kinds; the last that fits a lane counts",
     )
-    max_lag: int = Field(default=120, gt=0, description="behind which a chain is too far behind to judge by")
+    max_lag: int = Field(default=120, gt=0, description="lag above which a chain is too far behind to judge by")
     poll_interval: float = Field(
-        default=1.0, gt=0, description="between two looks at a chain at least; each block gets one look (devnet: 0.1)"
+        default=1.0,
+        gt=0,
+        description="minimum between two polls of a chain, which is polled once per block (devnet: 0.1)",
     )
     lake_interval: float = Field(default=30.0, gt=0, description="between two appends to the lake")
     refresh_interval: float = Field(default=3_600.0, gt=0, description="between two refreshes of the tables")

@@ -1,4 +1,4 @@
-"""The location of the lake: a folder, or a prefix of an S3 bucket."""
+"""Location of the lake: a folder, or a prefix of an S3 bucket."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class StorageLocation:
     Attributes:
         root: the folder's path, or ``s3://bucket/prefix``.
         endpoint: URL of the S3 server; None is that of AWS.
-        region: of the bucket; None is what the client takes by default.
+        region: the bucket's region; None is the client's default.
     """
 
     root: str
@@ -39,21 +39,21 @@ class StorageLocation:
             environment: in which ``AWS_ENDPOINT_URL`` and ``AWS_REGION`` say the same; this process's own by default.
 
         Raises:
-            SettingsError: it names no place, or holds what does not belong there.
+            SettingsError: the setting names no location, or contains unknown parts.
         """
         text = str(setting)
         if isinstance(setting, Path) or "://" not in text:
             return cls(text)
         url = urlsplit(text)
         if url.scheme not in _SCHEMES:
-            raise SettingsError(f"lake at {url.scheme}://…: it can be a folder, or a bucket such as {_EXAMPLE}")
+            raise SettingsError(f"a lake can't be at {url.scheme}://…; use a folder, or a bucket such as {_EXAMPLE}")
         if not url.netloc or "@" in url.netloc or ":" in url.netloc:
-            raise SettingsError(f"the lake's URL names no bucket, or more than that; it looks like {_EXAMPLE}")
+            raise SettingsError(f"the lake's URL must name a bucket without user or port, such as {_EXAMPLE}")
         parameters = dict(parse_qsl(url.query, keep_blank_values=True))
         if unknown := sorted(parameters.keys() - set(_PARAMETERS)):
             raise SettingsError(
-                f"the lake's URL has {', '.join(unknown)}: it takes {' and '.join(_PARAMETERS)} alone. Credentials are "
-                "taken from the environment, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+                f"the lake's URL has unknown parameters {', '.join(unknown)}; only {' and '.join(_PARAMETERS)} are allowed. "
+                "Credentials come from the environment, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
             )
         usual = os.environ if environment is None else environment
         endpoint = parameters.get("endpoint") or usual.get("AWS_ENDPOINT_URL_S3") or usual.get("AWS_ENDPOINT_URL")
@@ -88,7 +88,7 @@ class StorageLocation:
         """Options for deltalake."""
         if not self.is_bucket:
             return None
-        # A version's file is put only where none is: of two writers of the same version, S3 lets the first one win.
+        # Conditional puts: if two writers write the same version, the first one succeeds.
         options = {"aws_conditional_put": "etag"}
         if self.region:
             options["aws_region"] = self.region

@@ -26,13 +26,13 @@ if TYPE_CHECKING:  # readers without Spark import this module
 
 TABLE: Final = "bronze.logs"
 
-# To open a table is to read each commit after the last checkpoint, with a thread for each. By default there may be a hundred.
+# Opening a table reads each commit after the last checkpoint, each in its own thread. By default there may be a hundred.
 _CONFIGURATION: Final[Mapping[str, str | None]] = {"delta.checkpointInterval": "10"}
 _CORRECTIONS: Final = "corrections"
 """A Delta transaction that counts repairs. Two at a time conflict, and what was computed before one is computed again."""
 _IN_ORDER: Final = [("block_number", "ascending"), ("log_index", "ascending")]
 _ALL_AT_ONCE: Final = 2**31 - 1
-_RECENT: Final = 20  # commits among which the hash of a chain's last block is looked for
+_RECENT: Final = 20  # commits that are searched for the hash of a chain's last block
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ class Lake:
             place: a folder or a bucket.
 
         Attributes:
-            place: the lake's.
-            folder: that of the table.
+            place: the lake's location.
+            folder: the table's location.
 
         Raises:
             LakeDamagedError: the table can't be read.
@@ -113,7 +113,7 @@ class Lake:
             there = table.transaction_version(str(chain))
             if there is not None and range_.first != there + 1:
                 raise RangeGapError(
-                    f"the lake has chain {chain} up to block {there}, and the blocks to add begin with {range_.first}"
+                    f"chain {chain}: the lake ends at block {there}, but the blocks to append begin at block {range_.first}"
                 )
 
     def append(self, rows: pa.Table, blocks: Mapping[int, FinalBlocks]) -> None:
@@ -283,7 +283,7 @@ def append(logs: DataFrame, lake: Lake, chain: int, blocks: FinalBlocks) -> None
     Raises:
         RangeGapError: the blocks do not begin behind those that are in the lake.
     """
-    if lake.folder.is_bucket:  # Spark's own S3 client is not in its wheel
+    if lake.folder.is_bucket:  # PySpark's wheel does not include its S3 client
         lake.append(logs.toArrow(), {chain: blocks})
         return
     lake.check_follows({chain: blocks})

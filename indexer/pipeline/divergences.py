@@ -105,7 +105,7 @@ RULES_OF_ONE: Final = (
         _NEVER_CREATED,
         when="s.block_time > coalesce(m.executed_time, m.cancelled_time) + :max_lag",
     ),
-    # An honest destination marks any header as expired; an honest source lets any account cancel what names it as sender.
+    # An honest destination marks any header as expired; an honest source lets an account cancel any message that names it as sender.
     Rule(
         "NEVER_SENT",
         "m.source_block is null and m.executions = 0 and not m.cancelled_unasked",
@@ -118,10 +118,10 @@ RULES_OF_ONE: Final = (
         "'received on the destination, but never routed on its source, which was read to a later time'",
         when="s.block_time > m.received_time + :max_lag",
     ),
-    # A GMP can deliver only what it was given: one that the source never handed the message to has made it up.
+    # A GMP can deliver only what it was given. If the source never gave it the message, the GMP forged the delivery.
     Rule(
         "RECEIPT_OVER_UNUSED_GMP",
-        # The plus keeps SQLite from going through all that were created: the few that it looks for have an index of their own.
+        # The plus keeps SQLite from scanning all created messages: the few that it looks for have their own index.
         "(m.received & ~m.dispatched) <> 0 and +m.source_block is not null",
         """'GMPs that delivered: bits ' || cast(m.received as $text) || ', GMPs that took it: bits '
         || cast(m.dispatched as $text)""",
@@ -136,11 +136,11 @@ RULES_OF_ONE: Final = (
         and d.block_time - m.attempted_time > :silence_after and d.block_time - m.attempted_time > coalesce(l.seconds, 0)
         and (m.ttl = 0 or d.block_time <= m.sent_at + m.ttl)""",
     ),
-    # Three rules, each of which an index answers: an `or` of all would have all messages gone through.
+    # Three rules, each of which uses an index; a single rule with `or` would scan all messages.
     Rule("OUTCOME_DIFFERS", "m.contradicted", _REPORT),
     Rule(
         "OUTCOME_DIFFERS",
-        # Without `coalesce` SQLite would go through all executed messages instead of those few that were reported.
+        # Without `coalesce` SQLite would scan all executed messages instead of the few that were reported.
         """m.outcome is not null and not m.contradicted and coalesce(m.status, '') in ('EXECUTED', 'EXPIRED', 'CANCELLED')
         and m.status <> case m.outcome when 1 then 'EXECUTED' when 2 then 'EXPIRED' when 3 then 'CANCELLED' else '' end""",
         _REPORT,

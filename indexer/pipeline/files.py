@@ -23,7 +23,7 @@ from indexer.model.errors import LakeDamagedError, LakeUnreachableError
 from indexer.model.storage_location import StorageLocation
 
 _SIGNS: Final = {
-    # What S3 servers answer, and what deltalake's client says when there is no answer, in the order of looking.
+    # Error texts of S3 servers, and of deltalake's client if there is no answer, in the order in which they are matched.
     "NoSuchBucket": "there is no such bucket; make it first, or correct `index_lake`",
     "InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied|InvalidClientTokenId|ExpiredToken|40[13] |Forbidden"
     "|InvalidToken": (
@@ -76,8 +76,8 @@ def explained(*places: StorageLocation) -> Iterator[None]:
     """Translates errors of S3 and of damaged tables: names the cause or the file, and what to do.
 
     Raises:
-        LakeDamagedError: a file that the lake's commits name is gone, or a file can't be read.
-        LakeUnreachableError: the bucket is not there, refuses, or does not answer.
+        LakeDamagedError: a file in the lake's commits is missing or can't be read.
+        LakeUnreachableError: the bucket does not exist, denies access, or does not answer.
     """
     try:
         yield
@@ -97,7 +97,7 @@ def check_there(files: Sequence[str], folder: StorageLocation) -> None:
     """Checks that files on this machine exist: an engine's own error names neither the lake nor what to do.
 
     Raises:
-        LakeDamagedError: one is not.
+        LakeDamagedError: a file is missing.
     """
     if not folder.is_bucket:
         with explained(folder):

@@ -18,7 +18,7 @@ from indexer.model.spark_types import spark_schema
 from indexer.pipeline import divergences as divergence_rules
 from indexer.pipeline.queries import ABOUT_ROUTERS, query
 
-_HIGHEST_GMP: Final = 16  # that a contract takes
+_HIGHEST_GMP: Final = 16  # maximum that a contract accepts
 
 
 def duplicates(events: DataFrame) -> DataFrame:

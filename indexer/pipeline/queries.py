@@ -12,7 +12,7 @@ _GMPS: Final = range(1, 17)
 
 
 class Conflict(IntFlag):
-    """Contradictions among a message's own events, whatever was not read yet; the column `conflicts` is a set of them."""
+    """Contradictions among a message's own events, which no later event can resolve; the column `conflicts` is a set of them."""
 
     ENDED_TWICE = 1 << 0
     EXECUTED_ELSEWHERE = 1 << 1
@@ -32,15 +32,15 @@ COLUMNS: Final[dict[str, str]] = {
     "received_bits": " + ".join(
         f"max(case when stage = 'received' and gmp = {gmp} then {1 << (gmp - 1)} else 0 end)" for gmp in _GMPS
     ),
-    # Where a message's own events on its destination can stand.
+    # The possible sources of a message's own events on its destination.
     "destination_stages": "'received', 'executed', 'failed', 'expired', 'cancelled', 'late'",
-    # How many GMPs' receipts there are.
+    # The number of GMPs with a receipt.
     "received_count": "("
     + " + ".join(f"case when (received & {1 << (gmp - 1)}) <> 0 then 1 else 0 end" for gmp in _GMPS)
     + ")",
-    # A lane that has not carried the last attempt in time gets twice as long for the next, up to eight times.
+    # Each retry gets twice the time of the attempt before it, up to eight times the first.
     "patience": "case when m.attempts >= 3 then 8 when m.attempts = 2 then 4 when m.attempts = 1 then 2 else 1 end",
-    # How a message ended on a chain that is not indexed, only the report says.
+    # On a chain that is not indexed, only the report tells how a message ended.
     "succeeded": (
         "case when m.status = 'EXECUTED' or (m.status in ('ROUTED', 'UNFUNDED') and m.outcome = 1) then 1 else 0 end"
     ),

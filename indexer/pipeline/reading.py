@@ -17,8 +17,8 @@ from indexer.model.dictionary import TABLES
 from indexer.model.storage_location import StorageLocation
 from indexer.pipeline.files import check_there, explained, files_in, files_of, root_of
 
-_LAST_TABLE: Final = "gold.divergences"  # of those that a refresh writes
-_AS_OF: Final = "waybill.asOf"  # the property of that table which says as of when all tables are
+_LAST_TABLE: Final = "gold.divergences"  # a table that every refresh writes
+_AS_OF: Final = "waybill.asOf"  # its property with the time as of which all tables are current
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from indexer.pipeline.files import explained
 from indexer.pipeline.reading import register
 
 _LOCKED: Final = {
-    # No file, no network, no extension: a query reads the tables that are registered, and nothing else of this machine.
+    # No files, network or extensions: a query can read the registered tables and nothing else on this machine.
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "allow_community_extensions": "false",
@@ -39,11 +39,11 @@ def answer(lake: StorageLocation, sql: str, rows: int, seconds: float) -> tuple[
         The rows, and whether there are more.
 
     Raises:
-        IndexerError: it is not one query, it fails, or it takes too long.
+        IndexerError: `sql` is not a single query, fails, or takes too long.
         LakeDamagedError: a file of a table is lost.
         LakeUnreachableError: the lake's bucket refuses, or does not answer.
     """
-    # No variable of this process is a table, either.
+    # Variables of this process are not tables either.
     with duckdb.connect(config={"python_enable_replacements": "false"}) as connection:
         with explained(*(lake.table(name) for name in TABLES)):
             _register(connection, lake)
@@ -54,12 +54,14 @@ def answer(lake: StorageLocation, sql: str, rows: int, seconds: float) -> tuple[
         try:
             statements = connection.extract_statements(sql)
             if [one.type for one in statements] != [duckdb.StatementType.SELECT]:
-                raise QueryError("that is not one query; give a single SELECT, without a second statement")
+                raise QueryError("that is not a single query; give one SELECT statement")
             return _first(connection.sql(sql).to_arrow_reader(), rows)
         except duckdb.InterruptException as error:
-            raise QueryError(f"the query took longer than {seconds:g} s; ask for less, or give it more time") from error
+            raise QueryError(
+                f"the query took longer than {seconds:g} s; narrow the query, or allow more time"
+            ) from error
         except duckdb.Error as error:
-            raise QueryError(f"DuckDB refused the query: {error}") from error
+            raise QueryError(f"DuckDB rejected the query: {error}") from error
         finally:
             timer.cancel()
 

@@ -48,10 +48,8 @@ Logs = TypeVar("Logs", bound=Sized)
 
 _FIRST_STEP: Final = 100  # blocks
 _TARGET: Final = 5_000  # logs in one answer
-_TRY_AGAIN: Final = (
-    32  # pieces, after which the endpoint may take more blocks than it did; twice as many after each refusal
-)
-_MOSTLY: Final = 0.75  # of the blocks of an answer, which its logs must prove so that no more is asked
+_TRY_AGAIN: Final = 32  # pieces after which a larger range is tried again; twice as many after each rejection
+_MOSTLY: Final = 0.75  # share of an answer's blocks that its logs must prove, so that no further request is needed
 
 _BITS: Final = 2048
 
@@ -69,7 +67,7 @@ class Headers:
         """Returns the newest block.
 
         Raises:
-            RpcError: no endpoint says which it is.
+            RpcError: no endpoint gave a usable answer.
         """
         return self._rpc.call("eth_getBlockByNumber", "latest", False, read=header_of)
 
@@ -112,7 +110,9 @@ class Headers:
         headers += [known] if known.number == last else []
         for parent, child in itertools.pairwise(headers):
             if child.parent_hash != parent.hash:
-                raise UnknownBlockError(f"block {child.number} does not follow the block {parent.number} read with it")
+                raise UnknownBlockError(
+                    f"block {child.number} is not a child of block {parent.number}, which was read with it"
+                )
         return headers
 
     def of(self, numbers: Sequence[int]) -> list[Header]:
@@ -163,7 +163,7 @@ def header_of(block: Any) -> Header:
         TransientRpcError: a field is missing, or wrong.
     """
     if block is None:
-        raise UnknownBlockError("the endpoint does not have the block asked for")
+        raise UnknownBlockError("the endpoint does not have the requested block")
     try:
         hash_, parent = fixed_width([block["hash"], block["parentHash"]], 32)
         return Header(
@@ -324,11 +324,11 @@ class EventReader:
         raw = self._asked(blocks)
         taken = registered_adapters(raw, self._emitters.router)
         if new := {adapter: block for adapter, block in taken.items() if adapter not in self._emitters.adapters}:
-            # What a new adapter has emitted is not in this answer.
+            # This answer does not contain the new adapter's events.
             self._emitters = self._emitters.with_adapters(new)
             self._since.update(new)
             raw = self._asked(blocks)
-        # What it emitted before its registration does not count, however the ranges happen to be cut.
+        # Events before its registration do not count, regardless of how the ranges are split.
         ours = np.ones(len(raw), bool)
         for adapter, block in self._since.items():
             ours &= ~raw.emitted_by(adapter) | (raw.block_number >= block)
@@ -458,7 +458,7 @@ class AdaptiveRanges:
         self._lock = threading.Lock()
         self._step = first_step
         self._taken = 0  # blocks of the last piece that was read
-        self._most: int | None = None  # blocks that may be taken, by what was refused
+        self._most: int | None = None  # maximum blocks per range, according to rejections
         self._read_since = 0  # pieces since then
         self._try_after = _TRY_AGAIN  # pieces
 
@@ -499,7 +499,7 @@ class AdaptiveRanges:
             raise error
         if self._most is not None and self._read_since >= self._try_after:
             self._try_after *= 2
-        # Some providers suggest the very range that they have just refused.
+        # Some providers suggest exactly the range that they have just rejected.
         if error.hint is not None and 0 < error.hint < failed:
             self._step = self._most = error.hint
         else:
@@ -517,7 +517,7 @@ class AdaptiveRanges:
         elif logs < _TARGET and blocks == self._step:
             if self._most is None or self._read_since >= self._try_after:
                 self._step *= 2
-            elif self._most - self._step > self._step // 8:  # near enough: each refusal on the way costs a request
+            elif self._most - self._step > self._step // 8:  # close enough: each rejection on the way costs a request
                 self._step = min(2 * self._step, (self._step + self._most) // 2)
 
 

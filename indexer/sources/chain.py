@@ -27,13 +27,13 @@ from indexer.sources.blocks import AdaptiveRanges, EventReader, Headers
 from indexer.sources.position import HASH_PREFIX, ChainPosition, Header
 from indexer.sources.transport import ChainRpc
 
-_WINDOW: Final = 32  # heads that the block time is taken from
-_EARLIER: Final = 1 / 1024  # of a block time, by which each look that found a block comes before the last one's place
-_LATER: Final = 1 / 16  # of a block time, by which a look that found none moves those after it
-_ENOUGH: Final = 3  # times from block to block that tell a chain's block time
-_SLOWEST: Final = 30.0  # seconds from block to block that are waited for in one piece
-_SLOWER: Final = 1.05  # times as long, each wait for a block that may come at any time
-_RAREST: Final = 12  # times the shortest wait, at most
+_WINDOW: Final = 32  # number of heads from which the block time is computed
+_EARLIER: Final = 1 / 1024  # share of a block time by which a poll moves earlier after one that found a block
+_LATER: Final = 1 / 16  # share of a block time by which later polls move after one that found none
+_ENOUGH: Final = 3  # number of block intervals from which a chain's block time is computed
+_SLOWEST: Final = 30.0  # maximum block interval, in seconds, for a single wait
+_SLOWER: Final = 1.05  # factor by which each wait for an irregular block grows
+_RAREST: Final = 12  # maximum wait, as a multiple of the shortest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +141,7 @@ class ChainReader:
         return final
 
     def follow(self, final: tuple[int, bytes]) -> None:
-        """From now on uses only endpoints that have this final block (number and hash). The current one is assumed to have it."""
+        """Uses only endpoints that have this final block (number and hash) from now on. The current one is assumed to have it."""
         self._rpc.must_have(KnownBlock(*final), KnownBlock(*final))
 
     def header(self, number: int) -> Header:
@@ -228,7 +228,7 @@ class ChainReader:
 
         Raises:
             RpcError: no usable answer, or the chain changed while it was read: try again.
-            FinalityViolatedError: the chain no longer has a block that it had called final.
+            FinalityViolatedError: the chain no longer has a block that it had reported as final.
         """
         self._next_look = self._limits.poll_interval
         self._rpc.must_have(*_ours(position))
@@ -397,7 +397,7 @@ class PollSchedule:
         """`shortest` is the minimum interval in seconds."""
         self._shortest = shortest
         self._heads: deque[Header] = deque(maxlen=_WINDOW)
-        self._unchanged = 0  # looks in a row that found no new block
+        self._unchanged = 0  # consecutive polls without a new block
 
     @property
     def block_time(self) -> float | None:
@@ -407,9 +407,9 @@ class PollSchedule:
             return None
         median = statistics.median(gaps)
         if median >= 1:
-            return median  # one that was missed leaves the others where they are
+            return median  # a missed block does not shift the others
         first, last = self._heads[0], self._heads[-1]
-        return (last.time - first.time) / (last.number - first.number)  # a block's time is a whole second
+        return (last.time - first.time) / (last.number - first.number)  # block times are whole seconds
 
     def _gaps(self) -> list[float]:
         return [
@@ -429,7 +429,7 @@ class PollSchedule:
             self._unchanged += 1
         else:
             if last is not None and (head.number <= last.number or head.time < last.time):
-                self._heads.clear()  # a reorg: what follows is timed by the new blocks
+                self._heads.clear()  # a reorg: schedule by the new blocks
             self._heads.append(head)
             self._unchanged = 0
         block_time = self.block_time

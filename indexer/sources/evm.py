@@ -1,7 +1,7 @@
 """The Spark streaming source `evm`: events of Waybill's contracts on many chains.
 
 One reader in the driver follows all chains. An offset states what was really read, so a chain that reorganises, hangs or
-fails meanwhile does not advance. A backfill reads final ranges on executors instead (`indexer.sources.backfill_task`).
+fails in the meantime does not advance. A backfill reads final ranges on executors instead (`indexer.sources.backfill_task`).
 
 Spark starts several processes that import this module only to plan with it. So what reads chains is imported where it is
 used: that takes half a second in each of them.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "evm"
 
-# Its options; `indexer.sources.options` says how their values are written.
+# Options of the source; `indexer.sources.options` encodes their values.
 CHAINS: Final = "chains"
 LIMITS: Final = "limits"
 POSITIONS: Final = "positions"
@@ -83,13 +83,13 @@ class EvmTail(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         return iter(batches), options.encode_positions(positions)
 
     def readBetweenOffsets(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[Any]:  # noqa: N802  Spark's interface
-        """Spark calls this if there was nothing new at the start, or if it has lost the rows that `read` returned.
+        """Returns no rows. Spark calls this if there was nothing new at the start, or if it has lost the rows that `read` returned.
 
         Raises:
             RangeGapError: it has lost rows. The chain may have changed since, so the stream restarts from the store.
         """
         if start != end:
-            raise RangeGapError("Spark lost rows that it had been given")
+            raise RangeGapError("Spark lost rows that `read` had returned")
         return iter(())
 
     def commit(self, end: dict[str, Any]) -> None:

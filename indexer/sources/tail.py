@@ -23,8 +23,8 @@ log = structlog.get_logger(__name__)
 _LONGEST_ROUND: Final = 1.0
 """Seconds after which `read` returns though nothing is new, so that its caller can stop."""
 
-_LOOK_AGAIN_AFTER: Final = 1.0  # seconds before a chain that failed is looked at again
-_MOST_FAILURES: Final = 3  # in a row, after which the caller that waits for the heads gets the error
+_LOOK_AGAIN_AFTER: Final = 1.0  # seconds before a failed chain is polled again
+_MOST_FAILURES: Final = 3  # consecutive failures after which a caller that waits for the heads gets the error
 
 Positions = dict[int, ChainPosition]
 
@@ -157,7 +157,7 @@ def _rows(chain: int, advance: Advance) -> list[pa.RecordBatch]:
 def _halted(
     chain: int, position: ChainPosition, error: FinalityViolatedError
 ) -> tuple[ChainPosition, list[pa.RecordBatch]]:
-    """Returns the position of a chain that is read no further, and the row that says so."""
+    """Returns the position of a halted chain, and the row that records the halt."""
     log.error("chain halted", chain=chain, error=str(error))
     row = {"chain_id": chain, "block_number": position.block, "halted": str(error)}
     return replace(position, halted=str(error)), [pa.RecordBatch.from_pylist([row], schema=schemas.SOURCE)]

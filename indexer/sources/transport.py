@@ -41,7 +41,7 @@ class ChainRpc:
         Args:
             chain_id: EIP-155 id that every endpoint must have.
             urls: endpoints in order of preference.
-            policy: how they are asked.
+            policy: how requests are distributed.
             connect: creates the transport for a URL.
             clock: seconds from any moment on.
         """
@@ -153,7 +153,7 @@ def _event_loop() -> asyncio.AbstractEventLoop:
 
 def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
     """Ends the loop's thread before the interpreter, which would abort if it held the lock then."""
-    if thread.is_alive():  # a forked process has no such thread
+    if thread.is_alive():  # a forked process does not have this thread
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
 

@@ -17,7 +17,7 @@ from bridge.protocol.environment import cache_folder
 
 _REPOSITORY: Final = "https://repo1.maven.org/maven2"
 _CHECKOUT: Final = Path(__file__).resolve().parents[2]
-_TIMEOUT: Final = 60.0  # seconds without an answer
+_TIMEOUT: Final = 60.0  # seconds without a response
 
 
 class JarsMissingError(RuntimeError):

@@ -14,7 +14,7 @@ from bridge.protocol.environment import cache_folder
 OLDEST_JAVA = 17
 BUNDLED_HOME = Path(__file__).resolve().parents[2] / "build" / "tools" / "java"
 
-# Spark asks for a module, only for optional speed-ups, that the JDK in the wheel lacks and without which it won't start.
+# Spark requires a module, only for optional speed-ups, that the JDK in the wheel lacks; without this it does not start.
 _LAUNCHER = """\
 #!/bin/bash
 args=()
@@ -26,7 +26,7 @@ exec "$(dirname "${{BASH_SOURCE[0]}}")"/{java} "${{args[@]}}"
 
 
 class JavaNotFoundError(RuntimeError):
-    """There is no Java that Spark can run on."""
+    """There is no Java that can run Spark."""
 
 
 def _candidates() -> Iterator[Path]:
@@ -40,7 +40,7 @@ def _properties(java: Path) -> dict[str, str]:
     """Returns a Java's system properties; empty if it does not run (macOS has a `java` that only offers an install)."""
     command = [str(java), "-XshowSettings:properties", "-version"]
     try:
-        # In a session of its own: Ctrl-C would end it, and look like a Java that does not run.
+        # In its own session: otherwise Ctrl-C would end it, which would look like a Java that does not run.
         answer = subprocess.run(
             command, capture_output=True, text=True, timeout=30, check=True, start_new_session=True
         ).stderr

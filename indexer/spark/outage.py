@@ -23,9 +23,9 @@ _FIRST_WAIT: Final = 1.0  # seconds
 _LONGEST_WAIT: Final = 60.0  # seconds
 _LONGEST_REASON: Final = 300  # characters
 _TRACEBACK: Final = "Traceback (most recent call last):"
-_MODULES: Final = re.compile(r"^(?:[A-Za-z_]\w*\.)+(?=[A-Za-z_]\w*(?::|$))")  # before an error's class
+_MODULES: Final = re.compile(r"^(?:[A-Za-z_]\w*\.)+(?=[A-Za-z_]\w*(?::|$))")  # text before an error's class
 
-# A machine that is too busy to start a process in time is no fault of the index, however often it happens.
+# A machine that is too busy to start a process in time is not a fault of the index, however often it happens.
 _SLOW_START: Final = re.compile(
     r"failed to connect back|reading the port number|[Tt]imed out.*(worker|accept)|CANNOT_OPEN_SOCKET|crashed \(EOF\)"
 )
@@ -57,13 +57,13 @@ class SparkOutage:
         """Counts a failure; only the first of an outage is logged.
 
         Raises:
-            IndexerError: there were too many in a row.
+            IndexerError: there were too many consecutive failures.
         """
         reason = reason_of(error)
         self._failures += 1
         self._counted += 0 if _SLOW_START.search(str(error)) else 1
         if self._most is not None and self._counted > self._most:
-            raise IndexerError(f"Spark failed {self._failures} times in a row, at last with: {reason}") from error
+            raise IndexerError(f"Spark failed {self._failures} times in a row; the last error: {reason}") from error
         pause = backoff(_FIRST_WAIT, self._failures - 1, cap=_LONGEST_WAIT)
         self._next_try = self._clock() + pause
         if self._began is None:
@@ -73,7 +73,7 @@ class SparkOutage:
                 reason=reason,
                 seconds=pause,
             )
-        log.debug("error of Spark", error=str(error))
+        log.debug("Spark error", error=str(error))
 
     def over(self) -> None:
         """Ends the outage."""
@@ -85,7 +85,7 @@ class SparkOutage:
 def reason_of(error: BaseException) -> str:
     """Returns an error's text in one line, without the stacks of Java and Python."""
     _, stack, frames = str(error).rpartition(_TRACEBACK)
-    # Of a traceback all is indented but the error itself.
+    # In a traceback, everything but the error itself is indented.
     lines = [line.strip() for line in frames.splitlines() if line.strip() and not (stack and line[0].isspace())]
     said = lines[0] if lines else type(error).__name__
     return (_MODULES.sub("", said) if stack else said)[:_LONGEST_REASON]

@@ -26,16 +26,16 @@ from indexer.spark.outage import SPARK_ERRORS
 _COMMON = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Times are integers, Unix seconds; nothing depends on it, but a report must not differ between machines.
+    # Times are integers, Unix seconds. Nothing depends on the time zone, but a report must not differ between machines.
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    # Fifty partitions to read a table's log are for tables of many thousand files.
+    # The default of fifty partitions to read a table's log is meant for tables with many thousand files.
     "spark.databricks.delta.snapshotPartitions": "2",
 }
 
-# Generated code and adaptive plans pay off from thousands of rows on: for fewer, planning and compiling take all the time.
+# Generated code and adaptive plans pay off from thousands of rows on. With fewer, planning and compiling dominate.
 _FEW_ROWS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -43,10 +43,10 @@ _FEW_ROWS = {
 }
 
 _STREAM = _FEW_ROWS | {
-    # The checkpoint is made new at every start: nothing in it is worth keeping.
+    # The checkpoint is created anew at every start, so nothing in it is worth keeping.
     "spark.sql.streaming.minBatchesToRetain": "2",
     "spark.sql.streaming.numRecentProgressUpdates": "2",
-    # By default Spark remembers a thousand jobs for its UI. An index has that many in half an hour.
+    # By default Spark keeps a thousand jobs for its UI. An index runs that many in half an hour.
     "spark.ui.retainedJobs": "10",
     "spark.ui.retainedStages": "10",
     "spark.ui.retainedTasks": "100",
@@ -77,7 +77,7 @@ _TABLES_HERE = {
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
 }
 
-# Java's second compiler takes cores from the queries, and pays off for long histories alone.
+# Java's second compiler competes with the queries for cores, and pays off only for long histories.
 _SHORT_HISTORY_HERE = _FEW_ROWS | {
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",

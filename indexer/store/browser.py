@@ -76,7 +76,7 @@ class IndexBrowser(IndexReader):
         looked_at = _looked_at(wanted, continued=after is not None)
         conditions = _filter(wanted)
         judged = f"where {' and '.join(conditions)}" if conditions else ""
-        # Of the rows that an index finds by a lasting status, nearly all are wanted.
+        # Nearly all rows that an index finds by a lasting status match the filter.
         by_index = not conditions or (conditions == [_BY_STATUS] and wanted.status in _LASTING)
         scanned = limit + 1 if by_index else SCANNED
         arguments = _arguments(wanted) | {"scanned": scanned}
@@ -101,7 +101,7 @@ class IndexBrowser(IndexReader):
         messages = tuple(one for one in messages if wanted.status in (None, one.status))
         if len(found) > limit:
             return MessagePage(messages=messages, next=_position(found[limit - 1]), looked_at=scanned)
-        # Fewer than asked for: either these are all, or the rest lies beyond what one page looks at.
+        # Fewer than requested: either there are no more, or the rest is beyond the rows that one page scans.
         number = rows[0]["number"] if rows else 0
         more = Position(rows[0]["edge_seen"], rows[0]["edge_id"]) if number >= scanned else None
         return MessagePage(messages=messages, next=more, looked_at=number)
@@ -239,7 +239,7 @@ def _looked_at(wanted: MessageFilter, *, continued: bool) -> str:
 
 
 def _newest(condition: str, *, continued: bool) -> str:
-    # The first half is what the index understands, the second puts messages of one second in order.
+    # The index supports the first half; the second orders messages of the same second.
     later = f"and {SEEN} <= :after_seen and ({SEEN} < :after_seen or message_id < :after_id)" if continued else ""
     return (
         f"select * from (select message_id, {SEEN} as seen from messages where {condition} {later} "
@@ -256,7 +256,7 @@ def _indexed(wanted: MessageFilter) -> Sequence[str]:
         stored = _PASSING if wanted.status in _TIME_MAKES else (wanted.status,)
         found = [f"status = '{status.value}'" for status in stored]
         if wanted.status in _REPORTED_AS:
-            # Not by the undecided states: an index of states has to look at all that wait, and next to none is reported.
+            # Not by undecided states: an index of states would scan all waiting messages, of which hardly any is reported.
             decided = ", ".join(f"'{status.value}'" for status in Status if status not in _UNDECIDED)
             found.append(f"outcome = {_REPORTED_AS[wanted.status]} and status not in ({decided})")
         return tuple(found)

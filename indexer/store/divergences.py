@@ -8,7 +8,7 @@ from indexer.pipeline.divergences import divergences, reports, sent_together, wi
 from indexer.pipeline.queries import query
 from indexer.store.effective_status import PERIODS, ROUTER_EVENTS
 
-# Of a pruned message the receipt that a duplicate repeats is not here any more.
+# The receipt that a pruned message's duplicate repeats is no longer in the store.
 _DUPLICATES: Final = f"""
 select * from ({query("duplicates", events="events")}) absorbed
 where message_id not in (select message_id from pruned_messages)

@@ -33,7 +33,7 @@ from indexer.store import tables
 
 _BUSY_TIMEOUT: Final = 30.0  # seconds to wait for another connection's transaction
 _CONNECT_TIMEOUT: Final = 5  # seconds
-_READERS_CACHE: Final = 32_000  # KiB; lists look at messages whose rows lie all over the tables
+_READERS_CACHE: Final = 32_000  # KiB; lists read messages whose rows are scattered over the tables
 
 _ONE_WRITER: Final = "select pg_advisory_xact_lock(hashtextextended(current_schema() || '/index', 0))"
 
@@ -56,7 +56,7 @@ def writing_engine(url: str) -> Engine:
 
     Raises:
         StoreVersionError: a newer Waybill wrote it.
-        IndexerError: it is no store at all.
+        IndexerError: the database is not a store.
     """
     parsed = _parsed(url)
     if _is_sqlite(parsed) and parsed.database:
@@ -71,13 +71,13 @@ def reading_engine(url: str) -> Engine:
     """Opens the store for reading; the writer may be active.
 
     Raises:
-        NoIndexError: it is not there.
+        NoIndexError: there is no store.
         StoreVersionError: a newer Waybill wrote it.
         IndexerError: it can't be read.
     """
     parsed = _parsed(url)
     if not may_exist(url):
-        raise NoIndexError(f"there is no index at {parsed.database}; `waybill index run` makes it")
+        raise NoIndexError(f"there is no index at {parsed.database}; `waybill index run` creates it")
     engine = _engine(parsed, writes=False)
     with _kept_if_usable(engine, "read"), engine.connect() as connection:
         _check_is_index(connection)
@@ -112,7 +112,9 @@ def _parsed(url: str) -> URL:
     except ArgumentError as error:
         raise IndexerError(f"{url!r} is not the URL of a store: {error}; {examples}") from error
     if parsed.get_backend_name() not in _ENGINES:
-        raise IndexerError(f"store of {parsed.get_backend_name()!r}: SQLite and PostgreSQL can keep one; {examples}")
+        raise IndexerError(
+            f"{parsed.get_backend_name()!r} is not supported as a store; use SQLite or PostgreSQL: {examples}"
+        )
     return parsed
 
 
@@ -133,11 +135,11 @@ def _sqlite(url: URL, writes: bool) -> Engine:  # noqa: FBT001  one signature fo
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: Any) -> None:
-        # The driver's own transactions begin late and lock late; with ours, a writer waits instead of failing half-way.
+        # The driver's own transactions begin and lock late; with explicit ones, a writer waits instead of failing half-way.
         connection.isolation_level = None
         if writes:
             connection.execute("PRAGMA journal_mode = WAL")
-            # A power cut may take back the last transactions, offsets included: they are read from the chains again.
+            # A power failure may lose the last transactions with their offsets; the chains are then read again.
             connection.execute("PRAGMA synchronous = NORMAL")
         else:
             connection.execute(f"PRAGMA cache_size = -{_READERS_CACHE}")
@@ -150,7 +152,7 @@ def _sqlite(url: URL, writes: bool) -> Engine:  # noqa: FBT001  one signature fo
 
 
 def _postgresql(url: URL, writes: bool) -> Engine:  # noqa: FBT001  as above
-    # A restarted server has closed our connections, so each is checked before it is used.
+    # A restarted server has closed our connections, so each is tested before use.
     waits = {"connect_timeout": _CONNECT_TIMEOUT, "options": _options(url)}
     if not writes:
         options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
@@ -177,7 +179,7 @@ _ENGINES: Final[Mapping[str, Callable[[URL, bool], Engine]]] = {"sqlite": _sqlit
 def _prepare(connection: Connection) -> None:
     if inspect(connection).has_table(tables.facts.name):
         _check_version(connection)
-        connection.execute(delete(tables.events).where(false()))  # fails at once for a role that may only read
+        connection.execute(delete(tables.events).where(false()))  # fails at once for a read-only role
         return
     if inspect(connection).get_table_names():
         raise IndexerError(
@@ -186,8 +188,8 @@ def _prepare(connection: Connection) -> None:
         )
     _complete(connection)
     tables.metadata.create_all(connection)
-    # Readers of retry requests remember the highest sequence they have seen. A store rebuilt must go on above what an
-    # earlier one has used, so it starts at the time of its making, in milliseconds.
+    # Readers of retry requests remember the highest sequence that they have seen. A rebuilt store must continue above the
+    # sequences of an earlier one, so it starts at its creation time in milliseconds.
     first_sequence = int(time.time() * 1000)
     connection.execute(
         insert(tables.facts),
@@ -206,7 +208,7 @@ def _version(connection: Connection) -> int | None:
 def _check_is_index(connection: Connection) -> None:
     if not inspect(connection).has_table(tables.facts.name):
         raise NoIndexError(
-            f"{_shown(connection.engine.url)} is not the store of an index; `waybill index run` makes one"
+            f"{_shown(connection.engine.url)} is not the store of an index; `waybill index run` creates one"
         )
 
 

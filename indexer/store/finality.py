@@ -11,7 +11,7 @@ from sqlalchemy.engine import RowMapping
 from indexer.store import tables
 from indexer.store.blocks import BlockRange
 
-_SHARP_WITHIN: Final = 30  # seconds of the chain's time by which what is noted may be late
+_SHARP_WITHIN: Final = 30  # maximum delay of a recorded time, in seconds of the chain's time
 
 _event = tables.events.c
 _noted = tables.final_times.c

@@ -26,7 +26,7 @@ def pauses(events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
             continue
         intervals = lanes[event["chain_id"], event["chain"]]
         if intervals and intervals[-1][1] >= event["block_time"]:
-            # A pause that is under way now ends at another time.
+            # The current pause now ends at another time.
             intervals[-1] = (intervals[-1][0], event["until"])
         else:
             intervals.append((event["block_time"], event["until"]))

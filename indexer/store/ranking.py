@@ -17,7 +17,7 @@ from indexer.store.tables import SEEN
 Lane = tuple[int, int]
 """Source and destination chain."""
 
-_NEWEST: Final = 200  # messages of a lane that count
+_NEWEST: Final = 200  # number of a lane's newest messages that count
 
 UNKNOWN: Final = (-0.5, float("inf"))
 """The `GmpHealth.rank` of a GMP without dispatches: half of its messages are expected to be delivered."""
@@ -45,7 +45,9 @@ class Dispatch:
     """A message that a GMP accepted long enough ago to have been delivered."""
 
     gmp: int
-    seconds: int | None  # from the attempt in which it first took the message to its receipt; None: silent
+    seconds: (
+        int | None
+    )  # seconds from the attempt in which it first accepted the message to its receipt; None if silent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +55,10 @@ class GmpHealth:
     """A GMP's performance with the newest messages of a lane.
 
     Attributes:
-        dispatched: messages that it took.
-        delivered: of these.
-        latency_p50: seconds from the attempt in which it first took a message to its receipt, so that no other GMP's silence is in
-            it; None if none was delivered.
+        dispatched: messages that it accepted.
+        delivered: of these, messages that it delivered.
+        latency_p50: seconds from the attempt in which it first accepted a message to its receipt, which excludes other GMPs'
+            silence; None if it delivered none.
     """
 
     dispatched: int
@@ -115,8 +117,8 @@ class Ranking:
     def of(self, message: RowMapping) -> list[int]:
         """Returns the GMPs that may carry a message again, best first.
 
-        Excludes those whose receipt stands, that are paused or have no adapter on either chain, or whose receipts its
-        recipient does not count.
+        Excludes GMPs that have a valid receipt, are paused or have no adapter on either chain, or whose receipts the
+        recipient does not accept.
 
         Args:
             message: a row of `schemas.MESSAGES`.

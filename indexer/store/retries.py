@@ -19,15 +19,15 @@ log = structlog.get_logger(__name__)
 
 _AT_ONCE: Final = 500  # requests written in one transaction
 
-_WITHOUT_END: Final = 2**31 - 1  # attempts that no message ever has
+_WITHOUT_END: Final = 2**31 - 1  # more attempts than any message has
 
 _RETRIES: Final = (
     f"case o.kind {' '.join(f'when {kind:d} then :retries_{kind:d}' for kind in Kind)} else :max_message_retries end"
 )
 
 
-# While a request is unanswered, and its cause is still the message's last attempt, no other is written. A message may be overdue
-# at the same attempt though its request was answered: then a reorg took the answer back.
+# No request is written while one is open whose cause is still the message's last attempt. A message may be overdue again
+# at the same attempt after its request was answered, if a reorg removed the answer.
 def overdue(messages: str = "messages") -> str:
     """Returns SQL for messages that need a retry request; takes the parameters of `effective_status`, and the maximum retries.
 

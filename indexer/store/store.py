@@ -79,7 +79,7 @@ class Store:
 
         Raises:
             StoreVersionError: a newer Waybill wrote it.
-            IndexerError: it is no store at all.
+            IndexerError: the database is not a store.
         """
         self.engine: Engine = writing_engine(url)
         self._max_rows = max_rows
@@ -107,9 +107,9 @@ class Store:
     def apply(self, events: pa.Table, ranges: Mapping[int, BlockRange]) -> None:
         """Replaces ranges of blocks. Idempotent.
 
-        Everything known of a chain from the range's first block on gives way to `events`: replay, recovery from a crash
-        and reorg are this one operation. Messages and receipts follow from their events. A long range takes several
-        transactions, each of which leaves the store as it is when the chain has been read up to some block.
+        `events` replace everything stored of a chain from the range's first block on: replay, recovery from a crash
+        and reorg are the same operation. Messages and receipts are derived from their events. A long range takes several
+        transactions, each of which leaves the store consistent up to some block.
 
         Args:
             events: `schemas.EVENTS`, all events of the ranges.
@@ -219,7 +219,7 @@ class Store:
         return self.recompute(progress)
 
     def mark(self, chain: int, marks: Sequence[tuple[bytes, int, str]], now: float) -> None:
-        """Marks messages whose final events a chain took back as DIVERGED, until the chain is repaired. Idempotent.
+        """Marks messages whose final events a chain reverted as DIVERGED, until the chain is repaired. Idempotent.
 
         Args:
             chain: its id.
@@ -278,8 +278,8 @@ class Store:
 def derivation_fingerprint() -> int:
     """Returns a fingerprint of the code that derives messages, receipts and pauses: 56 bits of the hash of its text.
 
-    A version number would have to be raised by hand, and a change that forgot it would leave rows of two derivations side by
-    side. The price is one recomputation after a change of no more than a comment.
+    A version number would have to be raised by hand; forgetting that would leave rows of two derivations side by
+    side. The cost is a recomputation even after a change to a comment.
     """
     texts = f"{_INSERT_MESSAGES}{_INSERT_RECEIPTS}{getsource(pause_log)}"
     return int.from_bytes(sha256(texts.encode()).digest()[:7], "big")
@@ -364,26 +364,31 @@ def _check_follows(connection: Connection, chain: int, position: ChainPosition, 
     """Checks that a range follows the stored block before it, by that block's hash.
 
     Raises:
-        RangeGapError: it does not, or the store does not know the hash.
+        RangeGapError: the range does not follow, or the store does not know the block's hash.
     """
     before = range_.first - 1
     if before > position.block:
         raise RangeGapError(
-            f"chain {chain} is stored up to block {position.block}, and the blocks read begin with {range_.first}"
+            f"chain {chain}: the store ends at block {position.block}, but the new range begins at block {range_.first}"
         )
     if range_.parent_hash is None:
         place = tables.events.c
         below = select(place.block_number).where(place.chain_id == chain, place.block_number < range_.first).limit(1)
         if connection.scalar(below) is not None:
             raise RangeGapError(
-                f"the blocks read of chain {chain} are said to begin with {range_.first}, and events before it are stored"
+                f"chain {chain}: the new range claims that block {range_.first} is the first, but the store has earlier events"
             )
         return
     ours = hash_of_block(connection, chain, position, before)
     if ours is None:
-        raise RangeGapError(f"the hash of block {before} of chain {chain}, which the blocks read follow, is not known")
+        raise RangeGapError(
+            f"chain {chain}: the store does not know the hash of block {before}, which the new range follows"
+        )
     if ours != range_.parent_hash:
-        raise RangeGapError(f"the blocks read of chain {chain} do not follow the block {before} that is stored")
+        raise RangeGapError(
+            f"chain {chain}: the new range does not extend stored block {before}: "
+            f"parent hash 0x{range_.parent_hash.hex()}…, stored hash 0x{ours.hex()}…"
+        )
 
 
 def _recompute(connection: Connection, ids: Iterable[bytes]) -> None:

@@ -75,7 +75,7 @@ events: Final = _table(
     Index("events_of_transaction", "transaction_hash"),
 )
 Index(
-    "events_about_no_message",  # pauses, adapters, policies: few, and looked for by name
+    "events_about_no_message",  # pauses, adapters and policies: few rows, found by name
     events.c.event,
     sqlite_where=events.c.message_id.is_(None),
     postgresql_where=events.c.message_id.is_(None),
@@ -97,14 +97,14 @@ Index(
     messages.c.source_router,
     messages.c.destination_chain,
     messages.c.nonce,
-    messages.c.source_block,  # never null here, but with it the index alone answers
+    messages.c.source_block,  # never null here; included so that the index covers the query
     sqlite_where=messages.c.source_block.is_not(None),
     postgresql_where=messages.c.source_block.is_not(None),
 )
 
 _message = messages.c
 Index(
-    "messages_executed",  # all that the check of quorums asks of them
+    "messages_executed",  # covers the check of quorums
     *(
         _message[name]
         for name in ("message_id", "executions", "executed_block", "executed_log_index", "quorum", "asked_quorum")
@@ -113,7 +113,7 @@ Index(
     postgresql_where=_message.executions > 0,
 )
 for _name, _unexpected in {
-    # What `pipeline/divergences.py` looks for, in its words: all of it together is next to nothing.
+    # Partial indexes with the conditions of `pipeline/divergences.py`, which match hardly any rows.
     "executed_twice": _message.executions > 1,
     "payload_differs": _message.payload_differs,
     "executed_early": (_message.executions > 0) & (_message.executed_time < _message.source_time),
@@ -145,7 +145,7 @@ for _name, _columns in {
 }.items():
     Index(_name, text(f"{_columns}{SEEN}, message_id"), _table=messages)
 
-_reported = messages.c.outcome.is_not(None)  # what `pipeline/divergences.py` looks for, too
+_reported = messages.c.outcome.is_not(None)  # also a condition of `pipeline/divergences.py`
 Index(
     "messages_reported",
     text(f"{SEEN}, message_id"),
@@ -161,7 +161,7 @@ pauses: Final = _table("pauses", schemas.PAUSES, ("chain_id", "other_chain", "ki
 stall_limits: Final = _table("stall_limits", schemas.LIMITS, ("source_chain", "destination_chain", "kind"))
 
 pruned_lanes: Final = Table(
-    "pruned_lanes",  # how many messages of each lane the store has pruned: the lake has them
+    "pruned_lanes",  # number of pruned messages per lane, which are only in the lake
     metadata,
     Column("source_chain", BigInteger, primary_key=True, autoincrement=False),
     Column("source_router", LargeBinary, primary_key=True),
@@ -170,7 +170,7 @@ pruned_lanes: Final = Table(
 )
 
 pruned_messages: Final = Table(
-    "pruned_messages",  # what stays of each: a receipt that comes a year later is no forgery
+    "pruned_messages",  # kept of each pruned message, so that a late receipt is not mistaken for a forgery
     metadata,
     Column("message_id", LargeBinary, primary_key=True),
     Column("status", String, nullable=False),
@@ -185,7 +185,7 @@ pruned_messages: Final = Table(
 )
 
 lane_checks: Final = Table(
-    "lane_checks",  # the last comparison of each lane with the router's own totals
+    "lane_checks",  # last comparison of each lane with the router's own totals
     metadata,
     Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
     Column("direction", String, primary_key=True),
@@ -202,28 +202,28 @@ lane_checks: Final = Table(
 )
 
 final_times: Final = Table(
-    "final_times",  # when blocks in which messages were executed became final, where the index looked on
+    "final_times",  # when blocks with executions became final, if the index was running
     metadata,
     Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
     Column("block_number", BigInteger, primary_key=True, autoincrement=False),
-    Column("final_time", BigInteger, nullable=False),  # Unix seconds: of the block that was the chain's head then
+    Column("final_time", BigInteger, nullable=False),  # block time of the chain's head at that moment, Unix seconds
     sqlite_with_rowid=False,
 )
 
 marks: Final = Table(
-    "marks",  # messages that are DIVERGED by what their own rows do not say: the running index found it and noted it
+    "marks",  # messages that the running index has marked as DIVERGED, which their own rows do not show
     metadata,
     Column("message_id", LargeBinary, primary_key=True),
     Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("kind", String, primary_key=True),  # always FINALITY_VIOLATED: a chain took its final events back
-    Column("block_number", BigInteger, nullable=False),  # the lowest of the blocks concerned
+    Column("kind", String, primary_key=True),  # always FINALITY_VIOLATED: a chain reverted final events of the message
+    Column("block_number", BigInteger, nullable=False),  # the lowest affected block
     Column("evidence", String, nullable=False),
     Column("noted_at", Float, nullable=False),
     Column("repaired_at", Float),
 )
 
 orphans: Final = Table(
-    "orphans",  # messages whose MessageRouted a reorg took back, and which have not come again
+    "orphans",  # messages whose MessageRouted was removed by a reorg and has not been included again
     metadata,
     Column("message_id", LargeBinary, primary_key=True),
     Column("chain_id", BigInteger, nullable=False),
@@ -275,7 +275,7 @@ retry_requests: Final = Table(
 )
 
 retry_gmps: Final = Table(
-    format_.RANKING_TABLE,  # over which GMPs to retry, from rank 0 on; append-only too
+    format_.RANKING_TABLE,  # GMPs ranked for a retry, the best has rank 0; append-only
     metadata,
     Column("sequence", BigInteger, primary_key=True, autoincrement=False),
     Column("rank", Integer, primary_key=True, autoincrement=False),
@@ -283,7 +283,7 @@ retry_gmps: Final = Table(
 )
 
 retry_closures: Final = Table(
-    "retry_closures",  # requests that a retry or an execution has answered at some time
+    "retry_closures",  # requests that a retry or an execution has answered
     metadata,
     Column("sequence", BigInteger, primary_key=True, autoincrement=False),
 )

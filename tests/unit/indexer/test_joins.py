@@ -154,11 +154,9 @@ def test_a_range_whose_join_can_not_be_compared_is_refused(runner: Runner) -> No
     try:
         before = store.positions()[ALPHA]
         assert before.known_hash(8) is None
-        with pytest.raises(
-            RangeGapError, match="hash of block 8 of chain 31337, which the blocks read follow, is not known"
-        ):
+        with pytest.raises(RangeGapError, match="does not know the hash of block 8, which the new range follows"):
             apply(store, alpha, first=9)
-        with pytest.raises(RangeGapError, match="said to begin with 9, and events before it are stored"):
+        with pytest.raises(RangeGapError, match="claims that block 9 is the first, but the store has earlier events"):
             store.apply(alpha.events(9, 18), {ALPHA: replace(alpha.range(9), parent_hash=None)})
         apply(store, alpha, first=7)  # joins final block 6, whose hash is kept however long ago it was
         assert store.positions()[ALPHA].block == before.block

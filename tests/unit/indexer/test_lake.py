@@ -54,7 +54,7 @@ def test_the_same_blocks_again_are_refused_and_add_nothing(lake: Lake) -> None:
     chain = chain_with_events(3)
     lake.append(chain.events(0, 3), final(chain, 0, 3))
     for first, last in ((0, 3), (2, 3)):
-        with pytest.raises(RangeGapError, match="up to block 3"):
+        with pytest.raises(RangeGapError, match="ends at block 3"):
             lake.append(chain.events(first, last), final(chain, first, last))
     assert lake.events(ALPHA, 0, 9) == chain.events(0, 3)
 
@@ -62,7 +62,7 @@ def test_the_same_blocks_again_are_refused_and_add_nothing(lake: Lake) -> None:
 def test_blocks_that_leave_a_gap_are_refused(lake: Lake) -> None:
     chain = chain_with_events(5)
     lake.append(chain.events(0, 3), final(chain, 0, 3))
-    with pytest.raises(RangeGapError, match="begin with 5"):
+    with pytest.raises(RangeGapError, match="begin at block 5"):
         lake.append(chain.events(5, 5), final(chain, 5, 5))
 
 

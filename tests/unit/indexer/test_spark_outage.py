@@ -47,5 +47,5 @@ def test_a_machine_too_busy_to_start_a_worker_is_no_failure() -> None:
         outage.failed(SLOW)
     outage.failed(RuntimeError("one"))
     outage.failed(RuntimeError("two"))
-    with pytest.raises(IndexerError, match="53 times in a row, at last with: three"):
+    with pytest.raises(IndexerError, match="53 times in a row; the last error: three"):
         outage.failed(RuntimeError("three\n\tat java"))

@@ -254,7 +254,7 @@ def test_blocks_that_leave_a_gap_are_refused_and_change_nothing(store: Store) ->
         alpha.mine()
     apply(store, alpha, last=2)
     before = contents(store, *tables.metadata.sorted_tables)
-    with pytest.raises(RangeGapError, match="stored up to block 2, and the blocks read begin with 4"):
+    with pytest.raises(RangeGapError, match="the store ends at block 2, but the new range begins at block 4"):
         apply(store, alpha, first=4)
     assert contents(store, *tables.metadata.sorted_tables) == before
 
@@ -264,7 +264,7 @@ def test_blocks_of_another_branch_are_refused(store: Store) -> None:
     alpha.mine()
     apply(store, alpha)
     alpha.reorganise(1, [], [])
-    with pytest.raises(RangeGapError, match="do not follow the block 1"):
+    with pytest.raises(RangeGapError, match="does not extend stored block 1: "):
         apply(store, alpha, first=2)
 
 
