@@ -7,34 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from bridge.cli.web_server import is_open
-from bridge.service.settings import Settings
 from bridge.web import ExplorerSettings
-from tests.cases import for_each_case
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
 
 TOKEN = "an operator's long token"
-
-
-@for_each_case(
-    "http, token, proxy, opened",
-    [
-        ("127.0.0.1:8080", None, None, True),
-        ("[::1]:8080", None, None, True),
-        ("localhost:0", None, None, True),
-        ("0.0.0.0:8080", None, None, False),
-        ("[::]:8080", None, None, False),
-        ("10.0.0.7:8080", None, None, False),
-        ("explorer.example:8080", None, None, False),
-        ("127.0.0.1:8080", None, "127.0.0.1", False),
-        ("127.0.0.1:8080", TOKEN, None, False),
-    ],
-)
-def test_letters_are_open_on_loopback_without_a_token(
-    http: str, token: str | None, proxy: str | None, opened: bool
-) -> None:
-    assert is_open(http, Settings.load(api_token=token), proxy) is opened
 
 
 @pytest.mark.parametrize(

@@ -157,18 +157,6 @@ async def test_one_transient_failure_is_isolated_and_worth_another_try() -> None
     assert answers.suggestion == "requeue"
 
 
-async def test_many_letters_of_a_lane_are_systemic() -> None:
-    review = DeadLetterService()
-    many = [message(nonce) for nonce in range(1, 5)]
-    ids = [await review.die(one) for one in many]
-    answers = await analysis(review, ids[0], many[0])
-    assert answers.systemic.startswith("systemic: other dead letters within an hour of this one: 3 on its lane")
-    assert answers.governance.startswith("yes: more than one")
-    review.clock.time += 7200
-    later = message(9)
-    assert (await analysis(review, await review.die(later), later)).systemic.startswith("isolated")
-
-
 @pytest.mark.parametrize(
     ("shared", "counted"),
     [

@@ -75,17 +75,6 @@ async def test_lying_endpoint_is_outvoted_on_blocks_and_logs(serve: Serve) -> No
         assert [log.data for log in await chain.logs(5, 5, [ADDRESS], [TOPIC])] == [b""]
 
 
-async def test_lying_endpoint_can_not_fake_a_delivery_or_spoil_it(
-    serve: Serve,
-) -> None:
-    liar, *honest = [await serve(chain_up_to(9, branch)) for branch in (2, 1, 1)]
-    call = Call(to=ADDRESS, data=b"hasReceived")
-    async with await EvmChain.connect(ALPHA, [liar.url, *(one.url for one in honest)], agreement=2) as chain:
-        assert await chain.call(call) == bytes.fromhex("01")
-        liar.behaviour = lambda *_: error(3, "execution reverted")
-        assert await chain.call(call) == bytes.fromhex("01")
-
-
 def answering(results: dict[str, Any]) -> Behaviour:
     """A node that gives these answers; an answer with an error refuses."""
 

@@ -709,12 +709,3 @@ def test_every_kind_has_a_meaning_and_a_test() -> None:
     seeded |= set().union(*NO_HONEST_ROUTER.values())
     elsewhere = {"FINALITY_VIOLATED"}  # test_repair
     assert seeded | elsewhere == MEANINGS.keys()
-
-
-def test_a_diverged_message_shows_it(world: World) -> None:
-    executed_twice(world)
-    world.found()
-    with IndexReader(world.url, POLICY) as reader:
-        found = reader.message(SENT.id)
-    assert found is not None
-    assert found.status is Status.DIVERGED

@@ -146,21 +146,6 @@ async def test_a_worker_that_is_stopped_gives_its_entries_back_at_once() -> None
 
 
 @in_virtual_time
-async def test_a_chain_that_is_down_at_the_start_is_waited_for() -> None:
-    world, store = World(), memory_store()
-    world.start()
-    for chain in world.chains.values():
-        chain.faults.unavailable = 1
-    async with running(SimulatedRelayer(world, store)):
-        sent = world.send(ALPHA, BETA)
-        await asyncio.sleep(60)
-        for chain in world.chains.values():
-            chain.faults.unavailable = 0
-        await until(lambda: world.executions(sent.message) == 1)
-    await world.stop()
-
-
-@in_virtual_time
 async def test_after_an_outage_of_every_chain_the_same_life_goes_on() -> None:
     world, store = World(), memory_store()
     world.start()

@@ -6,7 +6,6 @@ from bridge.protocol.failures import Failure, FailureKind, SnapshotLine
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.records.outbox import (
-    Claim,
     Dead,
     Delivered,
     ForbiddenTransitionError,
@@ -115,16 +114,6 @@ def test_a_worker_that_lost_its_lease_changes_nothing(store: Store, how: str) ->
     }
     assert store.outbox.finish([outcomes[how]], NOW + LEASE) == {stale}
     assert current(store, entry) == before
-
-
-def test_renewing_says_which_claims_are_lost(store: Store) -> None:
-    (entry,) = claim(store, "first")
-    claim(store, "second", limit=9, now=NOW + LEASE)
-    unheard_of = Claim("0x00/hyperlane/0", "first", 1)
-    assert store.outbox.renew([entry.current_claim, unheard_of], NOW + LEASE, LEASE) == {
-        entry.current_claim,
-        unheard_of,
-    }
 
 
 @pytest.mark.parametrize("ended", [OutboxState.DEAD, OutboxState.DELIVERED])
