@@ -190,8 +190,6 @@ def test_created_network_deploys_guarded_and_only_once(waybill: Command, played:
     assert played.heads() == heads
 
     findings = {row["check"]: row for row in json.loads(waybill("doctor", "--network", "testnet", "--json").out)}
-    assert findings["layerzero on sepolia"]["found"] == "2 DVNs, after 7 blocks"
-    assert findings["axelar on sepolia"]["found"].startswith("default: Axelar's own validators")
     assert findings["contracts on base-sepolia"]["result"] == "ok"
 
     def hosts(*settings: str) -> str:
