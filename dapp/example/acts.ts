@@ -51,12 +51,12 @@ export class ActButton {
 
   async #showPrice(price: HTMLElement, gmps: readonly Gmp[]): Promise<void> {
     const { total, refused } = await this.#waybill().quoteRetry(this.#message, gmps);
-    const silent = refused.size > 0 ? `; no quote of ${[...refused.keys()].join(", ")}` : "";
-    price.textContent = `${gmps.map(gmpTitle).join(" and ")} ask for: ${ether(total)}${silent}. Anyone may pay.`;
+    const silent = refused.size > 0 ? `; no quote from ${[...refused.keys()].map(gmpTitle).join(", ")}` : "";
+    price.textContent = `Fees for ${gmps.map(gmpTitle).join(" and ")}: ${ether(total)}${silent}. Anyone may pay.`;
   }
 }
 
-/** The GMPs that the sender chose for a message that nobody has paid for. */
+/** The GMPs that the sender chose for an unfunded message. */
 function chosenAtFirst({ timeline }: Progress): readonly Gmp[] {
   const created = timeline.find((fact): fact is FactOf<"unfunded"> => fact.type === "unfunded");
   return created ? [...created.gmps] : [];

@@ -1,4 +1,4 @@
-/** Messages about messages, from router to router: cancellations and reports (docs/formats.md). */
+/** Messages between routers: cancellations and reports (docs/formats.md). */
 
 import { encodeAbiParameters, getAbiItem, type Hex, keccak256 } from "viem";
 

@@ -13,7 +13,7 @@ export class AddressError extends WaybillError {
   override name = "AddressError";
 }
 
-/** An address of a chain, as ERC-7930 writes it. */
+/** An address on a chain, as encoded by ERC-7930. */
 export interface InteroperableAddress {
   /** EIP-155 id. */
   readonly chainId: bigint;
@@ -33,7 +33,7 @@ export function fromWord(word: Hex): Address {
   return getAddress(sliceHex(word, 12));
 }
 
-/** The one ERC-7930 form of an EVM address: version 1, eip155, chain id without leading zeros, 20 bytes. */
+/** The canonical ERC-7930 form of an EVM address: version 1, eip155, chain id without leading zeros, 20 bytes. */
 export function formatInteroperable({ chainId, address }: InteroperableAddress): Hex {
   if (chainId <= 0n || chainId >= 1n << 64n) throw new AddressError(`${chainId} is not an EIP-155 chain id`);
   const digits = chainId.toString(16);

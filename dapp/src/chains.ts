@@ -1,4 +1,4 @@
-/** Reading the chains of a network over the RPC URLs of its deployments file. */
+/** Reads the chains of a network over the RPC URLs of its deployments file. */
 
 import {
   type Address,
@@ -102,7 +102,7 @@ export class ChainReader {
     args: ViewArgs<Name>,
     at?: bigint,
   ): Promise<ContractFunctionReturnType<typeof routerAbi, "view", Name>> {
-    // The compiler can't follow what depends on a name that it does not know yet; callers are checked by the types above.
+    // The compiler can't infer types that depend on an unknown name; the types above check the callers.
     const call = { to: this.deployment.router, data: encodeFunctionData({ abi: routerAbi, functionName, args } as never) };
     const block = at === undefined ? "latest" : numberToHex(at);
     const data = await this.client.request({ method: "eth_call", params: [call, block] });
@@ -155,7 +155,7 @@ export class ChainReader {
     const range = { fromBlock: numberToHex(from), toBlock: numberToHex(to) };
     const topics = filter.topics.map((topic) => (typeof topic === "object" && topic !== null ? [...topic] : topic));
     const query = { ...range, address: [...filter.address], topics };
-    // Asking again helps against a hiccup, not against a limit, and some nodes have one code for both.
+    // A retry helps against a transient error but not against a limit, and some nodes use one code for both.
     return this.client.request({ method: "eth_getLogs", params: [query] }, { retryCount: 1 });
   }
 }

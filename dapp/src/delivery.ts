@@ -9,10 +9,10 @@ import { DeliveryGasError, NothingToRetryError } from "./errors.ts";
 import { HEADER_LENGTH, type Message, messageId } from "./message.ts";
 import { reasonOf } from "./reverts.ts";
 
-/** The gas that no transaction of a relayer exceeds, unless its operator sets another limit (`max_gas`). */
+/** The maximum gas of a relayer's transaction, unless its operator sets another limit (`max_gas`). */
 export const RELAYER_MAX_GAS = 16_000_000n;
 
-/** As `deliveryGas` of the adapters counts: receipts and proofs, each byte of the envelope, and a twelfth for the depth of calls. */
+/** Computed as by the adapters' `deliveryGas`: receipts and proofs, each byte of the envelope, and a twelfth for nested calls. */
 const RECEIPT_GAS = 250_000n;
 const GAS_PER_BYTE = 16n;
 const DEPTH_SHARE = 12n;
@@ -21,8 +21,8 @@ const DEPTH_SHARE = 12n;
 const TOO_MUCH_GAS = /gas required exceeds|out of ?gas|intrinsic gas|exceeds block gas limit|gas limit too high/i;
 
 /**
- * Makes sure that a relayer can deliver the message, by what its recipient's call would need now. A recipient that refuses
- * the call today, or a node that does not answer, proves nothing and is no obstacle.
+ * Checks that a relayer can deliver the message, by estimating the call to its recipient. A recipient that currently rejects
+ * the call, or a node that does not answer, proves nothing and does not stop the message.
  *
  * @throws {@link DeliveryGasError} if the delivery needs more gas than `limit`.
  */
@@ -49,8 +49,8 @@ export async function checkDeliveryGas(destination: ChainReader, message: Messag
 }
 
 /**
- * Makes sure that a retry can still change something. A destination that does not answer is no obstacle: retries are for
- * bad days.
+ * Checks that a retry can still have an effect. A destination that does not answer does not stop the retry, because retries
+ * are made during outages.
  *
  * @throws {@link NothingToRetryError} if the message has ended there.
  */

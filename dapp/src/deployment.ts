@@ -1,4 +1,4 @@
-/** The deployments file: where everything is on each chain of a network (docs/formats.md). */
+/** The deployments file: addresses and endpoints on each chain of a network (docs/formats.md). */
 
 import { type Address, getAddress, isAddress, zeroAddress } from "viem";
 
@@ -23,7 +23,7 @@ export interface ChainDeployment {
   readonly rpcUrls: readonly string[];
   /** A block not later than the router's creation. */
   readonly startBlock: number;
-  /** How many blocks must lie on top of an event before it counts as settled. */
+  /** How many blocks must follow an event's block before the event counts as confirmed. */
   readonly confirmations: number;
   readonly router: Address;
   readonly adapters: Readonly<Partial<Record<Gmp, Address>>>;

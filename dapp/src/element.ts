@@ -1,4 +1,4 @@
-/** `<waybill-message message-id="0x…" network="network.json">`: where a message is, in any page. */
+/** `<waybill-message message-id="0x…" network="network.json">`: shows a message's state in any page. */
 
 import type { Requester } from "./chains.ts";
 import { Deployment, DeploymentError } from "./deployment.ts";
@@ -10,7 +10,7 @@ import { FollowedMessage, LOOKING, type MessageStatus } from "./status.ts";
 import { connectWallet, type Wallet } from "./wallets.ts";
 import { Waybill } from "./waybill.ts";
 
-/** Colours have contrast on the element's own background, whatever the page's is. Nothing moves. */
+/** Colours have contrast on the element's own background, whatever the page's background. There are no animations. */
 const STYLE = `
 :host {
   color-scheme: light dark;
@@ -58,7 +58,7 @@ button[aria-disabled="true"] { opacity: 0.7; cursor: progress; }
 export interface WaybillMessageEvents {
   /** The message's progress changed. */
   "waybill-progress": CustomEvent<NonNullable<MessageStatus["progress"]>>;
-  /** It can't be followed, or a retry was not sent. */
+  /** The message can't be followed, or a retry was not sent. */
   "waybill-error": CustomEvent<Error>;
 }
 
@@ -97,7 +97,7 @@ export class WaybillMessageElement extends Base {
     }
   }
 
-  /** Signs a retry. Without this and `provider` none is offered. */
+  /** Signs a retry. Without a wallet or `provider`, the element offers no retry. */
   get wallet(): Wallet | undefined {
     return this.#wallet;
   }
@@ -175,7 +175,7 @@ export class WaybillMessageElement extends Base {
   }
 }
 
-/** What the element shows: text alone, because reasons come from strangers. */
+/** Renders the element, with plain text only, because reasons come from untrusted contracts. */
 class View {
   readonly #state = made("strong", "state");
   readonly #reason = made("p", "reason");
@@ -235,7 +235,7 @@ function made<K extends keyof HTMLElementTagNameMap>(tag: K, name: string): HTML
   return element;
 }
 
-/** Sets a text if it is another one: a live region reads out whatever is set. */
+/** Sets a text only if it has changed, because a screen reader reads out every change of a live region. */
 function say(element: HTMLElement, text: string): void {
   if (element.textContent !== text) element.textContent = text;
   if (element.localName === "p") element.hidden = text === "";
@@ -247,7 +247,7 @@ function seconds(text: string | null): number | undefined {
   throw new WaybillError(`stall-after ${JSON.stringify(text)} is not a whole number of seconds`);
 }
 
-/** The network that the attribute names: the JSON itself, or where it is. */
+/** The network in the attribute: the JSON itself, or its URL. */
 async function networkOf(value: string, base: string, signal: AbortSignal): Promise<Deployment> {
   const text = value.trim();
   if (text.startsWith("{")) return Deployment.parse(text, "the attribute network");

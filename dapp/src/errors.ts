@@ -1,16 +1,15 @@
 /**
- * Everything the kit throws on purpose. The text says what failed, with which value, and what to do.
+ * All errors that the kit throws deliberately. The message says what failed, with which value, and what to do.
  *
  *     WaybillError
- *     ├── AddressError          text or bytes that are no address
- *     ├── EnvelopeError         bytes that are no envelope of a version this code reads
- *     ├── UnknownGmpError       a name that is no GMP
+ *     ├── AddressError          text or bytes that are not an address
+ *     ├── EnvelopeError         bytes that are not an envelope of a supported version
+ *     ├── UnknownGmpError       a name that is not a GMP
  *     ├── DeploymentError       a deployments file that can't be used, or a chain or adapter that it does not have
- *     ├── RefusedError          a contract refused; carries the decoded revert
+ *     ├── RefusedError          a contract reverted; has the decoded revert
  *     ├── FeeCapError           the quoted fee is above the caller's limit; nothing was sent
  *     ├── DeliveryGasError      the delivery needs more gas than relayers spend; nothing was sent
  *     ├── NothingToRetryError   the message has ended on its destination; nothing was sent
- *     ├── ProofError            a message's proof that does not hold
  *     ├── WalletError           the wallet declined, cancelled a transaction, or is missing
  *     ├── NotIncludedError      a transaction was sent and no block includes it yet
  *     └── UnknownMessageError   no chain of the network knows that id or transaction
@@ -37,7 +36,7 @@ export class FeeCapError extends WaybillError {
 /** The delivery needs more gas than a relayer gives a transaction; nothing was sent. */
 export class DeliveryGasError extends WaybillError {
   override name = "DeliveryGasError";
-  /** What it needs, by an estimate; undefined if it is more than the destination's node allows any call. */
+  /** The estimated gas; undefined if it is more than the destination's node allows for a call. */
   readonly gas: bigint | undefined;
   readonly limit: bigint;
 
@@ -68,7 +67,7 @@ export class WalletError extends WaybillError {
   override name = "WalletError";
 }
 
-/** A transaction was handed to the chain, and no block includes it yet: look it up before sending again. */
+/** A transaction was broadcast, but no block includes it yet: look it up before sending again. */
 export class NotIncludedError extends WaybillError {
   override name = "NotIncludedError";
 }

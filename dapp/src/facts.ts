@@ -26,7 +26,7 @@ export interface StorageLocation {
   readonly blockHash: Hex;
   readonly logIndex: number;
   readonly transactionHash: Hex;
-  /** Unix seconds, if the node says so along with the log. */
+  /** Unix seconds, if the node returned the time with the log. */
   readonly timestamp: bigint | undefined;
 }
 
@@ -34,7 +34,7 @@ interface About extends StorageLocation {
   readonly messageId: Hex;
 }
 
-/** One thing that happened to a message. GMPs without a name in this version have `gmp` undefined. */
+/** An event of a message. For GMPs that this version does not know, `gmp` is undefined. */
 export type Fact = About &
   (
     | { type: "unfunded"; message: Message; retriable: boolean; gmps: ReadonlySet<Gmp> }
@@ -68,21 +68,21 @@ const ROUTER_EVENTS = [
 ] as const;
 const ADAPTER_EVENTS = ["DuplicateAbsorbed"] as const;
 
-/** Topics of every event that says something about a message; each has the message's id as its next topic. */
+/** Topics of all events about a message; each has the message's id as its next topic. */
 export const FACT_TOPICS: readonly Hex[] = [
   ...topicsOf(routerAbi, ROUTER_EVENTS),
   ...topicsOf(adapterAbi, ADAPTER_EVENTS),
 ];
 
-/** Topics of the events that carry the whole message. */
+/** Topics of the events that contain the whole message. */
 export const CREATION_TOPICS: readonly Hex[] = topicsOf(routerAbi, ["MessageRouted", "MessageUnfunded"]);
 
-/** A fact that carries the whole message: it was routed, or created and not paid for. */
+/** A fact that contains the whole message: it was routed, or created without paying. */
 export function isCreation(fact: Fact): fact is FactOf<"routed" | "unfunded"> {
   return fact.type === "routed" || fact.type === "unfunded";
 }
 
-/** The facts in logs of a chain, in their order; logs of other contracts and other events are passed over. */
+/** The facts in logs of a chain, in their order; other contracts' logs and other events are ignored. */
 export function factsOf(chain: ChainDeployment, logs: readonly (Log | RpcLog)[]): Fact[] {
   return logs.flatMap((log) => {
     const fact = factOf(chain, log);

@@ -14,7 +14,7 @@ const TITLES: Readonly<Record<Gmp, string>> = {
   ccip: "CCIP",
 };
 
-/** A transport's name as people write it, for pages. */
+/** A transport's display name. */
 export function gmpTitle(gmp: Gmp | undefined): string {
   return gmp ? TITLES[gmp] : "An unknown GMP";
 }
@@ -39,12 +39,12 @@ export function gmpOfNumber(number: number): Gmp | undefined {
   return GMPS.find((gmp) => GMP_NUMBERS[gmp] === number);
 }
 
-/** The set that a `uint16` from a chain stands for; numbers this version does not know are left out. */
+/** The set encoded in a `uint16` from a chain; numbers that this version does not know are omitted. */
 export function gmpsFromBits(bits: number): ReadonlySet<Gmp> {
   return new Set(GMPS.filter((gmp) => bits & bitOf(gmp)));
 }
 
-/** The `uint16` that stands for a set of GMPs. */
+/** The `uint16` that encodes a set of GMPs. */
 export function bitsFromGmps(gmps: Iterable<Gmp>): number {
   let bits = 0;
   for (const gmp of gmps) bits |= bitOf(gmp);

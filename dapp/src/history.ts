@@ -5,7 +5,7 @@ import type { Hex } from "viem";
 import type { Block, ChainReader } from "./chains.ts";
 import { type Fact, FACT_TOPICS, factsOf } from "./facts.ts";
 
-/** Blocks below the head that are read again each time, so that facts of a reorged block are replaced. */
+/** Blocks below the head that are read again each time, so that facts of an orphaned block are replaced. */
 const REORG_DEPTH = 128n;
 
 export interface Reading {

@@ -10,7 +10,7 @@ import { sleep } from "./sleep.ts";
 /** Seconds that a transaction may wait for a block. */
 const INCLUSION_SECONDS = 180;
 
-/** Milliseconds from the first look to the second; each pause is twice the one before, up to the kit's polling interval. */
+/** Milliseconds between the first two polls; each interval is twice the one before, up to the kit's polling interval. */
 const FIRST_PAUSE = 50;
 
 /** Blocks by which one node behind an RPC URL may be ahead of another, or a reorg go back. */
@@ -18,10 +18,10 @@ const MARGIN = 16n;
 
 /**
  * Waits for the receipt of a transaction, or of the same call at another price that its wallet sent in its place. A chain
- * that can't be read is asked again.
+ * that can't be read is polled again.
  *
- * viem's own wait checks new blocks only, and misses one that arrives while it looks for a replacement. A chain that mines only
- * for transactions, as anvil does, may have no further block.
+ * viem's own wait checks only new blocks, and misses one that arrives while it searches for a replacement. A chain that mines only
+ * on transactions, as anvil does, may have no further block.
  *
  * @throws {@link NotIncludedError} if no block has it in time, {@link WalletError} if the wallet sent something else instead.
  */
@@ -48,7 +48,7 @@ export async function inclusionOf(chain: ChainReader, hash: Hex): Promise<Transa
   }
 }
 
-/** Looks for a transaction, and remembers it while it is pending: a node forgets one that was replaced. */
+/** Searches for a transaction, and remembers it while it is pending, because a node forgets a replaced one. */
 class Search {
   readonly #chain: ChainReader;
   readonly #hash: Hex;
@@ -69,7 +69,7 @@ class Search {
     if (!this.#waiting) {
       this.#waiting = await unless(TransactionNotFoundError, getTransaction(client, { hash: this.#hash }));
     } else if ((await getTransactionCount(client, { address: this.#waiting.from })) > this.#waiting.nonce) {
-      // The nonce is used: by this transaction since the look above, or by another.
+      // The nonce is used: by this transaction since the check above, or by another one.
       return (await this.#receipt(this.#hash)) ?? this.#replacement(this.#waiting);
     }
     this.#from = head > MARGIN ? head - MARGIN : 0n;

@@ -1,4 +1,4 @@
-/** Send messages over several GMPs, retry them, and follow them to their end. */
+/** Sends messages over several GMPs, retries them, and follows them until they end. */
 
 export { ABIS, adapterAbi, inboxAbi, profilesAbi, routerAbi } from "./abi/index.ts";
 export {

@@ -28,7 +28,7 @@ export async function find(chains: readonly ChainReader[], id: Hex, signal?: Abo
 
 /**
  * The messages that a transaction created, received or executed, on whichever chain it is; throws
- * {@link UnknownMessageError} if no chain knows the transaction, or it has nothing to do with Waybill.
+ * {@link UnknownMessageError} if no chain knows the transaction, or it has no events of Waybill.
  */
 export async function findByTransaction(chains: readonly ChainReader[], transactionHash: Hex): Promise<readonly Found[]> {
   const onChains = await Promise.all(chains.map((chain) => factsIn(chain, transactionHash)));

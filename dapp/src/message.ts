@@ -16,7 +16,7 @@ import {
 
 import { WaybillError } from "./errors.ts";
 
-/** A message's kind, which decides how long and how often the relayer tries. */
+/** A message's kind, which determines how long and how often the relayer tries to deliver it. */
 export const Kind = {
   PLAIN: 0,
   STATE_SYNC: 1,
@@ -35,8 +35,8 @@ export const Kind = {
 export type Kind = (typeof Kind)[keyof typeof Kind];
 
 /**
- * Seconds that a message of a kind lives if its sender names no ttl. 0 is for ever, which only plain messages and critical
- * regulatory actions may; routers refuse less than 60.
+ * Default TTL of each kind, in seconds. 0 means that a message never expires, which only plain messages and critical
+ * regulatory actions may use; routers reject TTLs below 60.
  */
 export const DEFAULT_TTL: Readonly<Record<Kind, number>> = {
   [Kind.PLAIN]: 0,
@@ -54,7 +54,7 @@ export const DEFAULT_TTL: Readonly<Record<Kind, number>> = {
   [Kind.REPORT]: 0,
 };
 
-/** A message. Its id binds every field; none depends on the GMPs that carry it. */
+/** A message. Its id commits to every field; no field depends on the GMPs that carry it. */
 export interface Message {
   /** EIP-155 id. */
   readonly sourceChain: bigint;
@@ -66,16 +66,16 @@ export interface Message {
   readonly destinationChain: bigint;
   readonly destinationRouter: Hex;
   readonly recipient: Hex;
-  /** Least gas that the recipient's call gets. */
+  /** Minimum gas of the call to the recipient. */
   readonly gasLimit: bigint;
   /** Unix seconds, the source chain's clock. */
   readonly sentAt: bigint;
   /** Seconds; 0 = never expires. */
   readonly ttl: number;
   readonly kind: Kind;
-  /** How many different GMPs must have delivered. */
+  /** How many distinct GMPs must deliver. */
   readonly quorum: number;
-  /** Id of the message that this one stands in for, else zero. */
+  /** Id of the message that this one replaces, else zero. */
   readonly replaces: Hex;
   readonly payload: Hex;
 }

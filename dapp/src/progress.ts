@@ -6,7 +6,7 @@ import { type Fact, type FactOf, isCreation, type StorageLocation } from "./fact
 import { type Gmp, GMPS, gmpTitle } from "./gmps.ts";
 import type { Message } from "./message.ts";
 
-/** The state of a message; the same words as everywhere in Waybill. */
+/** The states of a message, with the same names as everywhere in Waybill. */
 export const STATES = [
   "ROUTED",
   "RECEIVED",
@@ -27,18 +27,18 @@ export type State = (typeof STATES)[number];
 /** What to do about a message. */
 export type Action = "wait" | "fund" | "retry" | "execute" | "expire" | "resend" | "inspect" | "nothing";
 
-/** How far one GMP has brought a message. */
+/** A message's progress over one GMP. */
 export interface GmpProgress {
   readonly gmp: Gmp;
   /** The attempts that it accepted. */
   readonly attempts: readonly number[];
-  /** The reason of its last refusal. */
+  /** Why it last rejected the message. */
   readonly failure: string | undefined;
   /** Its delivery on the destination. */
   readonly receipt: StorageLocation | undefined;
-  /** Whether the receipt counts; it does not any more once the GMP's adapter is revoked. */
+  /** Whether the receipt counts; it no longer does once the GMP's adapter is revoked. */
   readonly counts: boolean;
-  /** How often it delivered again and nothing changed. */
+  /** How often it delivered the message again, which changed nothing. */
   readonly duplicates: number;
 }
 
@@ -47,10 +47,10 @@ export interface Progress {
   readonly id: Hex;
   readonly message: Message;
   readonly state: State;
-  /** Why it is in that state, for people. */
+  /** Human-readable reason for the state. */
   readonly reason: string;
   readonly action: Action;
-  /** Whether nothing more will happen to it, confirmations included. */
+  /** Whether the state is final and confirmed. */
   readonly final: boolean;
   /** How many receipts count now. */
   readonly receipts: number;
@@ -59,32 +59,32 @@ export interface Progress {
   readonly gmps: readonly GmpProgress[];
   /** The last attempt's number; 0 is the route. */
   readonly attempt: number;
-  /** What happened on both chains, oldest first. */
+  /** The message's events on both chains, oldest first. */
   readonly timeline: readonly Fact[];
-  /** The message that came out of the same transaction after a reorg. */
+  /** The message that the same transaction created after a reorg. */
   readonly replacedBy: Hex | undefined;
   /** Chains that can't be read now, and why. */
   readonly problems: readonly string[];
 }
 
-/** What the chains say about a message. */
+/** The chains' data about a message. */
 export interface Observation {
   readonly id: Hex;
   readonly message: Message;
   readonly facts: readonly Fact[];
-  /** Receipts that count now, as the destination's router says. */
+  /** Receipts that count now, according to the destination's router. */
   readonly valid: ReadonlySet<Gmp>;
   readonly validCount: number;
-  /** The router's own word: 0 none, 1 executed, 2 expired, 3 cancelled. */
+  /** The router's execution state: 0 none, 1 executed, 2 expired, 3 cancelled. */
   readonly execution: number;
-  /** Whether its time to live has run out, by the time of the destination's head. */
+  /** Whether its TTL has elapsed, by the time of the destination's head. */
   readonly expired: boolean;
   readonly destination: { readonly name: string; readonly head: bigint; readonly time: bigint; readonly confirmations: number };
   readonly sourceName: string;
   /** The source was read and knows no such message. */
   readonly orphaned: boolean;
   readonly replacedBy: Hex | undefined;
-  /** The destination can't be read, and what is said here of it is old. */
+  /** Why the destination can't be read; its data here is then out of date. */
   readonly unreadable: string | undefined;
   readonly problems: readonly string[];
 }
@@ -113,10 +113,10 @@ const ACTIONS: Readonly<Record<State, Action>> = {
 };
 
 /**
- * Judges a message.
+ * Derives a message's progress.
  *
- * @param stallAfter seconds after its last attempt from which a message without its quorum is stalled; counted by the
- *   destination's blocks, so that a chain that stands still makes nothing stalled.
+ * @param stallAfter seconds after its last attempt at which a message without its quorum is stalled; measured by the
+ *   destination's block times, so that no message becomes stalled while that chain produces no blocks.
  */
 export function judge(seen: Observation, stallAfter: number): Progress {
   const quorum = newest(seen.facts, "received")?.quorum ?? seen.message.quorum;
@@ -140,8 +140,8 @@ export function judge(seen: Observation, stallAfter: number): Progress {
 }
 
 /**
- * The GMPs to retry a message over: as many as it lacks for its quorum. First come those that were not tried, then those
- * that are silent, last those that refused it.
+ * The GMPs over which to retry a message: as many as it lacks for its quorum. Untried GMPs come first, then silent ones,
+ * then those that rejected it.
  *
  * @param usable the GMPs of its lane.
  */
@@ -189,7 +189,7 @@ function executed(seen: Observation): Verdict {
   return { state: "EXECUTED", reason: `the recipient on ${name} has it${final ? "" : ", not yet confirmed"}`, final };
 }
 
-/** Whether as many blocks as the deployments file asks for lie on top of the message's end. */
+/** Whether the block in which the message ended has the confirmations that the deployments file requires. */
 function isConfirmed(seen: Observation, end: "executed" | "expired" | "cancelled"): boolean {
   const { head, confirmations } = seen.destination;
   const fact = newest(seen.facts, end);
@@ -202,7 +202,7 @@ function orphaned(seen: Observation): Verdict {
   return { state: "ORPHANED", reason, final: seen.replacedBy !== undefined };
 }
 
-/** The quorum is there, and yet the message is not executed. */
+/** The quorum is reached, but the message is not executed. */
 function unexecuted(seen: Observation): Verdict {
   const tried = seen.facts.findLast((fact) => fact.type === "executionFailed" || fact.type === "executionDeferred");
   if (tried?.type === "executionFailed") {
@@ -214,23 +214,23 @@ function unexecuted(seen: Observation): Verdict {
   return { state: "RECEIVED", reason: "the quorum is reached, and nobody has executed it", action: "execute" };
 }
 
-/** Not all that must deliver have delivered. */
+/** The quorum is not reached yet. */
 function underway(seen: Observation, { quorum, gmps, stallAfter }: Measures): Verdict {
   const taken = gmps.filter(({ attempts }) => attempts.length > 0);
   const missing = taken.filter(({ counts }) => !counts).map(({ gmp }) => gmp);
   const progress = `${seen.validCount} of ${quorum} delivered`;
   const last = seen.facts.findLast((fact) => isCreation(fact) || fact.type === "retried");
   if (last?.type === "unfunded") return { state: "UNFUNDED", reason: `nobody has paid for it yet on ${seen.sourceName}` };
-  // The router retries only what was sent as retriable.
+  // The router retries only messages that were sent as retriable.
   const fixed = seen.facts.some((fact) => isCreation(fact) && !fact.retriable);
   const stalled = (reason: string): Verdict => ({ state: "STALLED", reason, ...(fixed && { action: "wait" }) });
   if (last && seen.validCount + missing.length < quorum) {
-    return stalled(`${progress}, and no more than ${seen.validCount + missing.length} took it`);
+    return stalled(`${progress}, but only ${seen.validCount + missing.length} accepted it`);
   }
   const since = last?.timestamp ?? seen.message.sentAt;
   if (seen.destination.time > since + BigInt(stallAfter)) {
     const attempt = last?.type === "retried" ? `retry ${last.attempt}` : "it was sent";
-    const silent = missing.length > 0 ? `; nothing of ${missing.map(gmpTitle).join(", ")}` : "";
+    const silent = missing.length > 0 ? `; no delivery from ${missing.map(gmpTitle).join(", ")}` : "";
     return stalled(`${progress} more than ${stallAfter} s after ${attempt}${silent}`);
   }
   const state = seen.validCount > 0 ? "RECEIVED" : "ROUTED";

@@ -1,4 +1,4 @@
-/** `useWaybillMessage`: where a message is, in React. */
+/** `useWaybillMessage`: follows a message in React. */
 
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 
@@ -10,7 +10,7 @@ import { Waybill } from "./waybill.ts";
 
 export type { MessageStatus } from "./status.ts";
 
-/** The network, or the kit for it. Each has to stay the same object from render to render: a new one starts over. */
+/** The network, or a `Waybill` for it. Pass the same objects on every render: a new object restarts the hook. */
 export type UseMessageOptions = (
   | { readonly deployment: Deployment; readonly wallet?: Wallet | undefined; readonly client?: never }
   | { readonly client: Waybill; readonly deployment?: never; readonly wallet?: never }
@@ -19,7 +19,7 @@ export type UseMessageOptions = (
   readonly stallAfter?: number;
 };
 
-/** A message's status, and the way to retry it. */
+/** A message's status, and a function that retries it. */
 export interface UsedMessage extends MessageStatus {
   /** Retries over `retryOver`; needs a wallet. Undefined if it was not sent: `error` says why. */
   retry(options?: RetryOptions): Promise<Sent | undefined>;

@@ -10,15 +10,15 @@ import { gmpOfNumber } from "./gmps.ts";
 /** A custom error of Waybill's contracts or of the GMPs', with its values. */
 export interface Revert {
   readonly name: string;
-  /** By parameter; none if the error was cut off, as events and `TooFewDispatched` do after 256 bytes. */
+  /** By parameter; empty if the error was truncated, as in events and `TooFewDispatched` after 256 bytes. */
   readonly values: Readonly<Record<string, unknown>>;
   /** `NotRetriable(messageId=0x…)` */
   readonly text: string;
   /** Whose contracts have it: `waybill`, or names of GMPs. */
   readonly by: readonly string[];
-  /** What the contracts' documentation says of it, or nothing. */
+  /** Its meaning from the contracts' documentation, if there is one. */
   readonly meaning: string;
-  /** What to do, where that is known. */
+  /** What to do, if known. */
   readonly advice: string;
   /** The errors that it carries, such as each GMP's own in `TooFewDispatched`. */
   readonly inner: readonly Revert[];
@@ -26,7 +26,7 @@ export interface Revert {
   readonly data: Hex;
 }
 
-/** A contract refused the call; the text names the rule and, where known, the remedy. */
+/** A contract reverted the call; the message names the rule and, if known, the remedy. */
 export class RefusedError extends WaybillError {
   override name = "RefusedError";
   /** The decoded revert, or undefined without a known reason. */
@@ -91,7 +91,7 @@ export function decodeRevert(data: Hex): Revert | undefined {
   return { ...found, values, text: `${name}(${fields.join(", ")})`, inner };
 }
 
-/** Revert data for people: `NotRetriable(messageId=0x…)`, or the bytes of an unknown error. */
+/** Human-readable revert data: `NotRetriable(messageId=0x…)`, or the bytes of an unknown error. */
 export function explainRevert(data: Hex): string {
   if (size(data) === 0) return "reverted without a reason";
   return decodeRevert(data)?.text ?? `reverted with ${data}`;
@@ -118,7 +118,7 @@ export function reasonOf(error: unknown): string {
   return String(error);
 }
 
-/** A value for people; errors that it carries are added to `inner`, since reasons nest. */
+/** A human-readable value; errors that it contains are added to `inner`, since reasons nest. */
 function readable(input: AbiParameter, value: unknown, inner: Revert[]): string {
   if (input.type.endsWith("]")) {
     const member = { ...input, type: input.type.slice(0, input.type.lastIndexOf("[")) };

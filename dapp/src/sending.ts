@@ -1,4 +1,4 @@
-/** Route, retry, execute, and what they cost. */
+/** Quotes, routes, retries and executes messages. */
 
 import { type Address, encodeFunctionData, type Hex, isHex, type TransactionReceipt, zeroAddress, zeroHash } from "viem";
 
@@ -37,7 +37,7 @@ export interface RouteRequest {
   readonly retriable?: boolean;
   /** How many GMPs must accept it for the call to succeed; 0, the default, stands for all of them. */
   readonly minDispatched?: number;
-  /** Id of the message that this one stands in for. */
+  /** Id of the message that this one replaces. */
   readonly replaces?: Hex;
   /** The most that it may cost, in wei. */
   readonly maxFee?: bigint;
@@ -48,7 +48,7 @@ export interface RouteRequest {
 }
 
 export interface SendingOptions {
-  /** How many GMPs must take it for the call to succeed. */
+  /** How many GMPs must accept it for the call to succeed. */
   readonly minDispatched?: number;
   /** The most that it may cost, in wei. */
   readonly maxFee?: bigint;
@@ -64,7 +64,7 @@ export interface RetryOptions extends SendingOptions {
 export interface Quote {
   /** In wei. */
   readonly fees: ReadonlyMap<Gmp, bigint>;
-  /** Of those that gave a fee, in wei. */
+  /** Sum of the quoted fees, in wei. */
   readonly total: bigint;
   /** GMPs that can't carry it, and why. */
   readonly refused: ReadonlyMap<Gmp, RefusedError>;
@@ -219,19 +219,19 @@ export async function execute(destination: ChainReader, wallet: Wallet, message:
   return transact(destination, wallet, { functionName: "execute", args: [message] }, 0n);
 }
 
-/** Lets an account retry the wallet's messages beside the wallet itself; the zero address lets nobody. */
+/** Lets an account retry the wallet's messages in addition to the wallet; the zero address removes the retrier. */
 export async function appointRetrier(source: ChainReader, wallet: Wallet, retrier: Address): Promise<TransactionReceipt> {
   return transact(source, wallet, { functionName: "appointRetrier", args: [retrier] }, 0n);
 }
 
-/** Marks a message whose time has run out, so that it is final; anyone may. */
+/** Marks a message whose TTL has elapsed as expired, which is final; anyone may. */
 export async function expire(destination: ChainReader, wallet: Wallet, message: Message): Promise<TransactionReceipt> {
   return transact(destination, wallet, { functionName: "expire", args: [message] }, 0n);
 }
 
 /**
- * Sends a message about a message and waits until its transaction is included: its sender cancels it from the source, or
- * anyone reports from the destination how it ended.
+ * Sends a cancellation or report and waits until its transaction is included: the sender cancels from the source, or
+ * anyone reports the outcome from the destination.
  */
 export async function sendAbout(
   functionName: "cancel" | "report",
@@ -274,7 +274,7 @@ interface RouterCall {
 async function transact(chain: ChainReader, wallet: Wallet, call: RouterCall, value: bigint): Promise<TransactionReceipt> {
   const client = await wallet.on(chain.deployment);
   const what = `the router on ${chain.name} refuses ${call.functionName}`;
-  // The functions differ in their types only; each caller above has checked its own.
+  // The functions differ only in their types; each caller above has checked its own.
   const data = encodeFunctionData({ abi: routerAbi, ...call } as never);
   const request = { to: chain.deployment.router, data, value };
   let gas: bigint;
@@ -285,7 +285,7 @@ async function transact(chain: ChainReader, wallet: Wallet, call: RouterCall, va
     if (data) throw new RefusedError(what, data, error);
     throw error;
   }
-  // Another message in between can change what a slot costs.
+  // Another message in between can change the gas cost of a slot.
   const generous = { ...request, gas: (gas * 6n) / 5n };
   const hash = await asking(call.functionName, () => client.send(generous));
   const receipt = await inclusionOf(chain, hash);

@@ -43,7 +43,7 @@ test("a message that stalls is retried over another GMP and executed, all on the
   await stateOf(card, "RECEIVED");
   await network.pass(STALL_AFTER + 5);
   await stateOf(card, "STALLED");
-  await card.getByText(/nothing of Axelar/).waitFor();
+  await card.getByText(/no delivery from Axelar/).waitFor();
   assert.equal(await card.getByLabel("wormhole").isChecked(), true);
   assert.equal(await card.getByLabel("axelar").isChecked(), false);
   await card.locator(".total").getByText("free").waitFor();

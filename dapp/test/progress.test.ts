@@ -67,7 +67,7 @@ const CASES: readonly (readonly [what: string, seen: Partial<Observation>, state
   ["the recipient refused", { ...both, facts: [routed, fact({ type: "executionFailed", reason: "Closed()" })] }, "EXECUTION_FAILED", false, /refused: Closed\(\)/],
   ["the delivery had too little gas", { ...both, facts: [routed, fact({ type: "executionDeferred", gasLimit: 200_000n })] }, "EXECUTION_DEFERRED", false, /less than the 200000 gas/],
   ["the quorum came by a lowered demand", both, "RECEIVED", false, /nobody has executed it/],
-  ["the recipient demands more than the message", { ...both, facts: [routed, fact({ type: "received", gmp: "axelar", receipts: 2, quorum: 3 })] }, "STALLED", false, /2 of 3 delivered, and no more than 2 took it/],
+  ["the recipient demands more than the message", { ...both, facts: [routed, fact({ type: "received", gmp: "axelar", receipts: 2, quorum: 3 })] }, "STALLED", false, /2 of 3 delivered, but only 2 accepted it/],
   ["a receipt was voided", { facts: [routed, fact({ type: "received", gmp: "axelar", receipts: 1, quorum: 2 })] }, "ROUTED", false, /waiting for Hyperlane, Axelar/],
   ["it was executed just now", { execution: 1, facts: [routed, fact({ type: "executed" })] }, "EXECUTED", false, /not yet confirmed/],
   ["it was executed and confirmed", { execution: 1, facts: [routed, fact({ type: "executed", block: 4n })] }, "EXECUTED", true, /has it$/],

@@ -40,7 +40,7 @@ test("over real GMPs and the relayer, a message whose GMP is silent is retried o
   for await (const { state, receipts, final, reason } of waybill.watch(sent.message, { stallAfter: 8, signal })) {
     if (states.at(-1) !== state) states.push(state);
     if (state === "STALLED" && receipts === 1 && !states.includes("retried")) {
-      assert.match(reason, /nothing of Wormhole/);
+      assert.match(reason, /no delivery from Wormhole/);
       states.push("retried");
       await waybill.retryRoute(sent.message, ["axelar"]);
     }
@@ -91,7 +91,7 @@ test("over real GMPs and the relayer, a stalled message in a foreign page is ret
     const observed = observe(page);
     await page.goto(foreign.url);
     const element = page.locator("waybill-message");
-    await element.getByText(/nothing of Wormhole/).waitFor();
+    await element.getByText(/no delivery from Wormhole/).waitFor();
     await page.keyboard.press("Tab");
     assert.equal(await page.evaluate(() => document.activeElement!.shadowRoot!.activeElement!.textContent), "Retry over Axelar");
     await page.keyboard.press("Enter");

@@ -78,7 +78,7 @@ test("the README's page shows state, reason and deliveries, in light and dark, a
   await network.deliver(message, "hyperlane");
   await network.pass(61);
   await stateOf(element, "STALLED");
-  await element.getByText("1 of 2 delivered more than 60 s after it was sent; nothing of Axelar").waitFor();
+  await element.getByText("1 of 2 delivered more than 60 s after it was sent; no delivery from Axelar").waitFor();
   assert.deepEqual(await element.getByRole("listitem").allTextContents(), ["Hyperlane: delivered", "Axelar: no delivery yet"]);
   const button = element.getByRole("button", { name: "Retry over Wormhole" });
   for (const colorScheme of ["light", "dark"] as const) {
@@ -213,7 +213,7 @@ test("the README's React component shows the same, retries, follows another id, 
   await follow(id);
   await network.deliver(message, "hyperlane");
   await network.pass(61);
-  await status.getByText("STALLED: 1 of 2 delivered more than 60 s after it was sent; nothing of Axelar").waitFor();
+  await status.getByText("STALLED: 1 of 2 delivered more than 60 s after it was sent; no delivery from Axelar").waitFor();
   wallet.declinesNext = true;
   const button = page.getByRole("button", { name: "Retry over Wormhole" });
   await button.click();

@@ -26,7 +26,7 @@ test("a message that was sent without its fee is paid for on the page, and execu
   await search.press("Enter");
   const card = page.locator("article.message").filter({ hasText: "On account" });
   await stateOf(card, "UNFUNDED");
-  await card.getByText("Hyperlane ask for: 0.002 ETH. Anyone may pay.").waitFor();
+  await card.getByText("Fees for Hyperlane: 0.002 ETH. Anyone may pay.").waitFor();
   await card.getByRole("button", { name: "Fund it" }).click();
   await stateOf(card, "ROUTED");
   await network.deliver(found.message, "hyperlane");
