@@ -25,11 +25,11 @@ class Direction(StrEnum):
 
 
 LaneEnd = tuple[Direction, int]
-"""A lane as one router sees it: what is counted, and the lane's other chain."""
+"""A router's end of a lane: the direction that is counted, and the lane's other chain."""
 
 
 SUM_BITS: Final = {Direction.SENT: 32, Direction.EXECUTED: 192}
-"""How much of the sum of ids a router keeps."""
+"""Number of bits of the sum of ids that a router keeps."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ def read_facts(
     """Reads the facts that the running index has stored.
 
     Args:
-        engine: the store's, for reading.
+        engine: a reading engine of the index's store.
         attested: `schemas.ATTESTED`, of the relayer.
         paid: `schemas.PAID`, of the relayer.
         chain_names: by EIP-155 id.

@@ -227,10 +227,10 @@ CHAINS: Final = _schema(
 FINAL_TIMES: Final = _schema(chain_id=pa.int64(), block_number=pa.int64(), final_time=pa.int64())
 
 ATTESTED: Final = _schema(message_id=pa.binary(), gmp=pa.int32(), attested_at=pa.int64())
-"""When the attestation of a delivery was there, Unix seconds by the relayer's clock."""
+"""When the relayer had the attestation of a delivery, Unix seconds by its clock."""
 
 PAID: Final = _schema(message_id=pa.binary(), gmp=pa.int32(), gwei=pa.int64())
-"""What the relayer paid for deliveries, as its store has it."""
+"""The relayer's costs of deliveries, from its store."""
 
 COSTS: Final = _schema(
     source_chain=pa.int64(),

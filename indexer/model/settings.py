@@ -52,7 +52,7 @@ class StallPolicy:
 
 
 INDEX_POLICY: Final = EndpointPolicy(try_seconds=2.0, rest_seconds=60.0, branch_seconds=60.0)
-"""How endpoints are asked: a chain that does not answer is looked at again soon, and a task waits for one that says when."""
+"""Policy of the index: a chain that does not answer is polled again soon; a task waits as long as an endpoint asks it to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

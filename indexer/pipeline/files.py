@@ -50,7 +50,7 @@ _OF_THE_MACHINE: Final = {
     errno.EMFILE,
     errno.ENFILE,
 }
-"""What no file's content is to blame for."""
+"""Errors that are not caused by a file's content."""
 
 
 def files_of(place: StorageLocation) -> FileSystem:

@@ -17,7 +17,7 @@ from indexer.model.errors import IndexerError
 log = structlog.get_logger(__name__)
 
 SPARK_ERRORS: Final = (Py4JError, PySparkException, ConnectionError)
-"""What a Spark that is gone or broken raises; `ConnectionError` is py4j's socket to a JVM that was killed."""
+"""Errors raised when Spark is gone or broken; `ConnectionError` comes from py4j's socket to a killed JVM."""
 
 _FIRST_WAIT: Final = 1.0  # seconds
 _LONGEST_WAIT: Final = 60.0  # seconds

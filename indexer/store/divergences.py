@@ -47,7 +47,7 @@ select 'LANE_DIFFERS', null,
     || cast(indexed_count as varchar) || ' messages ' || direction || ', the router ' || cast(router_count as varchar) || '; ' || reason
 from lane_checks where verdict = 'different'
 """
-"""What contradicts by more than the messages' own events: the running index notes it in the store. Columns of `schemas.DIVERGENCES`."""
+"""Divergences beyond the messages' own events, which the running index has stored. Columns of `schemas.DIVERGENCES`."""
 
 DIVERGENCES: Final = f"""
 select * from ({_of_messages("messages", "receipts", sent_together("messages"))}) as d

@@ -35,7 +35,7 @@ from indexer.store.tables import SEEN
 Row = Mapping[str, Any]
 
 _ENDS = ("executed_block", "expired_block", "cancelled_block", "outcome")
-"""What a router says of an end; the destination's own events, and its report to the source."""
+"""Columns that show how a message ended: the destination's own events, and its report to the source."""
 
 _AT_ONCE = 500
 """Ids in one query."""
