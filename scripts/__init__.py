@@ -1,1 +1,1 @@
-"""Set-up, lock files, code generation and the test run: what `make` calls."""
+"""The programs behind `make`: set-up, lock files, code generation, and the test run."""

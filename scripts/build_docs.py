@@ -1,6 +1,6 @@
 """Builds the documentation site in build/site, with search, for offline use.
 
-Its pages are docs/ and the packages' READMEs; the reference pages are generated from the code.
+The site contains docs/, the packages' READMEs, and reference pages generated from the code.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _LINK: Final = re.compile(r"(?<!\!)\[([^\]]*)\]\((?!https?:|#)([^)\s#]+)(#[^)\s]
 
 
 def within_the_site(text: str, written: Path, place: Path) -> str:
-    """Returns a page with its links adapted to the site. Files outside the site are named without a link.
+    """Returns a page with its links adapted to the site. Links to files outside the site become plain names.
 
     Args:
         text: Text of the page.
-        written: File that the page's links are relative to.
+        written: File to which the page's links are relative.
         place: Path of the page in the documentation.
     """
 
@@ -55,7 +55,7 @@ def within_the_site(text: str, written: Path, place: Path) -> str:
 
 
 def build() -> int:
-    """Builds the site; returns Sphinx's exit status, which is not 0 if there are warnings."""
+    """Builds the site; returns Sphinx's exit status, which is nonzero if there are warnings."""
     shutil.rmtree(SOURCES, ignore_errors=True)
     shutil.copytree(ROOT / "docs", SOURCES, ignore=shutil.ignore_patterns("*.toml"))
     for place, make in MADE.items():

@@ -52,7 +52,7 @@ def write_launcher(launcher: Path, binary: Path, root: Path) -> None:
         PackageMissingError: the program is missing or does not start.
     """
     if not binary.exists():
-        raise PackageMissingError(f"the package has no {binary.relative_to(root)}")
+        raise PackageMissingError(f"the package does not contain {binary.relative_to(root)}")
     # Some packages keep libraries in folders of their own, which only their installation would tell the linker.
     libraries = ":".join(sorted({str(path.parent) for path in root.glob("**/*-linux-gnu/**/*.so*")}))
     fresh = launcher.with_suffix(".new")
@@ -62,7 +62,7 @@ def write_launcher(launcher: Path, binary: Path, root: Path) -> None:
     fresh.chmod(0o755)
     answer = subprocess.run([fresh, "--version"], capture_output=True, text=True, check=False)
     if answer.returncode:
-        raise PackageMissingError(f"{binary.name} was fetched and does not start:\n{answer.stderr}")
+        raise PackageMissingError(f"{binary.name} was installed but does not start:\n{answer.stderr}")
     fresh.replace(launcher)
 
 
@@ -71,14 +71,14 @@ def unpack(package: str, home: Path, *, with_dependencies: bool) -> Path:
 
     Args:
         package: Name of the package.
-        home: Folder for this package alone, emptied first.
+        home: Folder for this package only, emptied first.
         with_dependencies: Whether to unpack missing dependencies, too.
 
     Raises:
         PackageMissingError: apt-get is missing or failed.
     """
     if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
-        raise PackageMissingError(f"there is no apt-get to fetch {package} with")
+        raise PackageMissingError(f"apt-get not found, which installs {package}")
     shutil.rmtree(home, ignore_errors=True)
     packages, lists, root = home / "packages", home / "lists", home / "root"
     for folder in (packages / "partial", lists / "partial", root):

@@ -42,22 +42,22 @@ def release_version(tag: str | None) -> str:
     if wrong := {name: version for name, version in said.items() if version != bridge.__version__}:
         listed = ", ".join(f"{name}/package.json says {version}" for name, version in wrong.items())
         raise ReleaseError(
-            f"bridge/__init__.py says version {bridge.__version__}, and {listed}: write the same in each"
+            f"bridge/__init__.py has version {bridge.__version__}, but {listed}: use the same version in each"
         )
     if tag and tag != f"v{bridge.__version__}":
         raise ReleaseError(
-            f"the tag is {tag}, and bridge/__init__.py says version {bridge.__version__}: correct one of them"
+            f"the tag is {tag}, but bridge/__init__.py has version {bridge.__version__}: correct one of them"
         )
     return bridge.__version__
 
 
 def bill_of_materials(version: str) -> dict[str, Any]:
-    """Returns a CycloneDX 1.6 SBOM of the wheel with all extras, and of the packages bundled into the explorer's script.
+    """Returns a CycloneDX 1.6 SBOM of the wheel with all extras, and of the packages in the explorer's script.
 
-    The document depends on the lock files alone.
+    The document depends only on the lock files.
 
     Raises:
-        ReleaseError: a dependency is missing in the lock files.
+        ReleaseError: a dependency is missing from the lock files.
     """
     components = [*_of_python(), *_of_the_explorer()]
     components.sort(key=lambda one: str(one["purl"]))
@@ -98,7 +98,7 @@ def _of_python() -> Iterator[dict[str, Any]]:
         yield {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl,
                "externalReferences": [files]}  # fmt: skip
     if missing := needed - found:
-        raise ReleaseError(f"{', '.join(sorted(missing))} is needed and in no lock file: run `make lock`")
+        raise ReleaseError(f"{', '.join(sorted(missing))} : required, but in no lock file; run `make lock`")
 
 
 def _closure(name: str, extras: Iterable[str]) -> set[str]:
@@ -146,7 +146,7 @@ _NOT_BUNDLED: Final = ("esbuild", "react")  # what bundles, and what a dApp brin
 
 
 def _place(place: str, name: str, locked: Mapping[str, Any]) -> str:
-    """Returns the location of a package that the one at `place` imports, by Node's resolution."""
+    """Returns the location of a package imported by the package at `place`, following Node's resolution."""
     parts = place.split("/node_modules/")
     for length in range(len(parts), 0, -1):
         nested = "/node_modules/".join([*parts[:length], name])
@@ -176,7 +176,7 @@ def main() -> None:
         folder = asked.into.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
-        raise ReleaseError(f"{folder} is not empty, and would be mixed with the release: name another folder")
+        raise ReleaseError(f"{folder} is not empty; choose an empty folder for the release")
     wheel = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
     subprocess.run(wheel, cwd=ROOT, check=True)
     packed = [str(ROOT / name) for name in _PACKAGES]

@@ -1,10 +1,10 @@
 """Generates the ABIs and the router's storage layout from the compiler's output, or checks that they are current.
 
-The generated files are `bridge/protocol/abi/*.json`, `dapp/src/abi/*.ts` and `snapshots/storage.json`. The GMPs' errors come from
-their contracts in build/gmp, which set-up fetches.
+The generated files are `bridge/protocol/abi/*.json`, `dapp/src/abi/*.ts` and `snapshots/storage.json`. The
+GMPs' errors come from their contracts in build/gmp, fetched by set-up.
 
-python scripts/generate_abi.py          write the files
-python scripts/generate_abi.py --check  fail if a file is outdated
+python scripts/generate_abi.py          write the files python scripts/generate_abi.py --check  fail if a file
+is outdated
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def storage_text(contract: str) -> str:
 
 
 def storage_line(kind: str, variable: dict[str, Any], name: str, types: dict[str, Any]) -> str:
-    """Returns one line of {storage_text}."""
+    """Returns one line of `storage_text`."""
     place = {"kind": kind, "slot": int(variable["slot"]), "offset": variable["offset"]}
     return json.dumps(place | {"name": name, "type": types[variable["type"]]["label"]})
 
@@ -121,7 +121,7 @@ def known_errors() -> list[dict[str, Any]]:
         if entry["name"] in advice:
             entry["advice"] = advice[entry["name"]]
     if unknown := advice.keys() - {entry["name"] for entry in entries.values()}:
-        raise SystemExit(f"{ERROR_ADVICE.relative_to(ROOT)} names errors that no contract has: {sorted(unknown)}")
+        raise SystemExit(f"{ERROR_ADVICE.relative_to(ROOT)} lists errors that no contract declares: {sorted(unknown)}")
     return [entries[signature] for signature in sorted(entries)]
 
 
@@ -171,7 +171,7 @@ def readable_input(field: dict[str, Any]) -> str:
 
 
 def typescript_errors(errors: list[dict[str, Any]]) -> str:
-    """Returns the errors in a compact form, which the kit parses only when it decodes one."""
+    """Returns the errors in a compact form, which the kit parses only when it decodes an error."""
     rows = [
         [
             f"{entry['name']}({','.join(map(readable_input, entry['inputs']))})",

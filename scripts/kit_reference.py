@@ -77,7 +77,7 @@ def exports(folder: Path, entry: str = "index") -> Iterator[Declaration]:
 
 
 def abis(names: str) -> Iterator[Declaration]:
-    """Returns the list of ABIs without their types, which would fill a page each."""
+    """Returns the list of ABIs without their types, each of which would fill a page."""
     for name in sorted(name.strip() for name in names.split(",") if name.strip()):
         text = "All of them, for decoding whatever comes." if name == "ABIS" else "An ABI, typed by its content."
         yield Declaration(name, text, f"const {name}: Abi")

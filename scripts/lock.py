@@ -1,4 +1,4 @@
-"""Regenerates the lock files, which contain packages, versions and hashes, but no registry's address."""
+"""Regenerates the lock files, which contain packages, versions and hashes, but no registry URLs."""
 
 import argparse
 import subprocess

@@ -1,7 +1,6 @@
 """Generates bridge/deploy/addresses.json from the GMPs' own registries on npm, pinned in network_addresses.toml.
 
-Nothing is guessed: chains that a registry lacks are listed as missing, and a registry with a different chain id is an
-error.
+Nothing is guessed: chains missing from a registry are listed as missing, and a contradicting chain id is an error.
 """
 
 import argparse
@@ -44,7 +43,7 @@ class Registries:
     """The pinned packages, read from their tarballs."""
 
     def __init__(self, files: Mapping[str, PackageFiles], specifiers: Mapping[str, str]) -> None:
-        """Reads `files`, and names packages by `specifiers`; both by the registry's name in the pins."""
+        """Stores the packages' `files` and `specifiers`, both by the registry's name in the pins."""
         self._files = files
         self.specifiers = specifiers
 
@@ -68,7 +67,7 @@ class Registries:
         """
         text = self.text(registry, path)
         if text is None:
-            raise RegistryError(f"{self.specifiers[registry]} has no {path}; its layout has changed")
+            raise RegistryError(f"{self.specifiers[registry]} has no {path}; the package's layout has changed")
         return text
 
 
@@ -106,9 +105,9 @@ def _wormhole(registries: Registries, chain: Mapping[str, Any], testnet: bool) -
 
 
 def _consistency_level(registries: Registries, name: str) -> int:
-    """Returns Wormhole's level for finality.
+    """Returns Wormhole's consistency level for finality.
 
-    On BSC, where the level is a number of blocks, Wormhole's finality threshold.
+    On BSC, where the level is a number of blocks, it is Wormhole's finality threshold.
     """
     return _final_blocks(registries, name) or _FINALIZED if name == "Bsc" else _FINALIZED
 

@@ -202,7 +202,7 @@ def _tables_of(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, ty
 def _models_in(
     annotation: Any, *, is_list: bool = False, is_keyed: bool = False
 ) -> Iterator[tuple[type[BaseModel], bool, bool]]:
-    """Returns the models in a field's annotation, whether it is a list of them, and whether it maps names to them."""
+    """Returns the models in a field's annotation, and whether the field is a list of them or maps names to them."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation, is_list, is_keyed
         return

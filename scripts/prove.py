@@ -1,12 +1,13 @@
 """Proves the claims of tests/solidity/symbolic with halmos, and refutes the control of each.
 
-A claim is a function `check_X`; its control `control_X` says the same of a twin without the check, or of somebody who may.
-A claim counts as proven only if no path was cut short, a control only if halmos found arguments for which it fails: a proof
-whose control holds too shows nothing. The last line is `<n> passed, <n> failed in <s>s`.
+A claim is a function `check_X`; its control `control_X` makes the same claim about a twin without the check, or
+about an authorised account. A claim counts as proven only if no path was cut short, and a control counts as
+refuted only if halmos found arguments for which it fails: a proof whose control also holds shows nothing. The
+last line is `<n> passed, <n> failed in <s>s`.
 
-python -m scripts.prove              bounded as in `make test-all`
-python -m scripts.prove --deep       more arguments in every list and payload, and the contracts that take minutes
-python -m scripts.prove Receiving    only contracts whose name contains this
+python -m scripts.prove              bounded as in `make test-all` python -m scripts.prove --deep       more
+arguments in every list and payload, and the contracts that take minutes python -m scripts.prove Receiving
+only contracts whose name contains this
 """
 
 import argparse
@@ -62,7 +63,7 @@ class Answer:
 
     @property
     def claim(self) -> str:
-        """Name shared by a claim and its control."""
+        """The name shared by a claim and its control."""
         return f"{self.contract}.{self.function.split('_', 1)[1]}"
 
     @property
@@ -72,7 +73,7 @@ class Answer:
 
     @property
     def fault(self) -> str:
-        """Why the result is not the expected one; empty if it is."""
+        """Returns the reason why the result is unexpected; empty if it is as expected."""
         if self.is_control:
             return "" if self.outcome == REFUTED else f"control {OUTCOMES[self.outcome]}, so its claim shows nothing"
         if self.outcome != PROVEN:
@@ -170,7 +171,9 @@ def main() -> int:
     if not given.deep and not given.contract:
         names = [name for name in names if not DEEP_CONTRACT.search(name)]
     if not names:
-        parser.error(f"no contract of proofs has {given.contract!r} in its name; there are {', '.join(contracts(''))}")
+        parser.error(
+            f"no proof contract's name contains {given.contract!r}; the contracts are {', '.join(contracts(''))}"
+        )
     found = prove(names, DEEP if given.deep else QUICK)
     lonely = list(unpaired(found))
     print("".join(f"  FAILED {line}\n" for line in lonely), end="")

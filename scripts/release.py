@@ -1,4 +1,4 @@
-"""Compiles the contracts as they are deployed (the profile `release` of foundry.toml) into build/release.
+"""Compiles the contracts for deployment (profile `release` of foundry.toml) into build/release.
 
 python -m scripts.release
 """
@@ -18,7 +18,7 @@ def compile_release() -> None:
     """Brings the artifacts up to date.
 
     Raises:
-        SystemExit: the contracts do not compile; the compiler's output has been shown.
+        SystemExit: the contracts do not compile; the compiler's output is shown.
     """
     environment = {**os.environ, "FOUNDRY_PROFILE": "release"}
     done = subprocess.run(

@@ -96,12 +96,12 @@ def node_counts(output: str) -> Counts:
 
 
 def check_counts(_: str) -> Counts:
-    """Returns one passed test, for a check without tests."""
+    """Returns a count of one passed test, for a check without tests."""
     return Counts(1, 0)
 
 
 def tool(name: str, *arguments: str) -> Suite:
-    """Returns a suite whose exit status alone decides."""
+    """Returns a suite that passes if the tool exits with status 0."""
     return Suite(name, arguments, check_counts, {})
 
 
@@ -120,7 +120,10 @@ def lint_suites() -> list[Suite]:
 
 
 def test_suites(seed: int | None) -> list[Suite]:
-    """Returns the test suites: the quick ones or, with a seed, also the long tests that it seeds, the proofs and the twins."""
+    """Returns the test suites.
+
+    The quick tests; with a seed, also the long tests that use it, the proofs and the twins.
+    """
     pytest = [
         PYTHON,
         "-m",
@@ -205,7 +208,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def compile_contracts() -> Result:
-    """Compiles the contracts as they are deployed, for all suites."""
+    """Compiles the contracts with the release profile, for all suites."""
     return run(tool("compile", PYTHON, "-m", "scripts.release"))
 
 

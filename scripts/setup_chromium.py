@@ -1,6 +1,6 @@
 """Finds Chromium for the browser tests, on PATH or else as Debian packages unpacked into build/tools/chromium.
 
-Prints the path of a program that starts it. Nothing is installed on the machine, and no rights are needed.
+Prints the path of a program that starts it. Nothing is installed system-wide, and no root privileges are needed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def find_chromium(path: str | None = None) -> Path:
     """Returns Chromium's path, fetching it if necessary.
 
     Args:
-        path: Search path; `PATH` if None.
+        path: Search path; None uses `PATH`.
 
     Raises:
         ChromiumMissingError: neither this machine nor its Debian mirror has Chromium.

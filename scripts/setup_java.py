@@ -1,4 +1,4 @@
-"""Fetches what Spark needs besides PySpark: Delta's jars, and a JDK if no suitable Java is installed."""
+"""Fetches Spark's other requirements besides PySpark: Delta's jars, and a JDK if no suitable Java is installed."""
 
 import subprocess
 import sys

@@ -1,9 +1,9 @@
-"""Fetches Apache Kafka's own jars for the tests of streams, from Maven Central into build/tools/kafka, and checks their hashes.
+"""Fetches Apache Kafka's jars for the stream tests from Maven Central into build/tools/kafka, and checks their hashes.
 
-Spark brings the client that resolves and fetches jars (Apache Ivy); Java is Spark's. Nothing is installed on the machine.
+Apache Ivy, which comes with Spark, resolves and fetches the jars, using Spark's Java. Nothing is installed system-wide.
 
-python -m scripts.setup_kafka                 fetch what requirements-kafka.lock names, and print the folder
-python -m scripts.setup_kafka --lock 4.4.0    write the lock again for a version of Kafka
+python -m scripts.setup_kafka                 fetch the jars in requirements-kafka.lock, and print the folder
+python -m scripts.setup_kafka --lock 4.4.0    rewrite the lock for a version of Kafka
 """
 
 from __future__ import annotations
@@ -120,7 +120,9 @@ def resolve(wanted: Sequence[Jar], folder: Path, *, transitive: bool) -> dict[Ja
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     except subprocess.TimeoutExpired as error:
-        raise KafkaMissingError(f"Apache Kafka's jars were not fetched from Maven Central in {PATIENCE} s") from error
+        raise KafkaMissingError(
+            f"downloading Apache Kafka's jars from Maven Central timed out after {PATIENCE} s"
+        ) from error
     found = {
         (path.parts[-3], path.stem, path.parts[-2]): path
         for path in folder.glob("*/*/*.jar")
@@ -128,13 +130,13 @@ def resolve(wanted: Sequence[Jar], folder: Path, *, transitive: bool) -> dict[Ja
     }
     if done.returncode or not found or (not transitive and found.keys() != set(wanted)):
         raise KafkaMissingError(
-            f"Apache Kafka's jars can't be fetched from Maven Central:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+            f"downloading Apache Kafka's jars from Maven Central failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
         )
     return {jar: path.rename(path.with_name(f"{jar[1]}-{jar[2]}.jar")) for jar, path in found.items()}
 
 
 def trust(folder: Path) -> list[str]:
-    """Returns Java options to use the machine's trusted authorities instead of Java's own."""
+    """Returns Java options to use the machine's trusted certificate authorities instead of Java's own."""
     certificates = []
     for authority in ssl.create_default_context().get_ca_certs(binary_form=True):
         with warnings.catch_warnings(action="ignore"), contextlib.suppress(ValueError):  # old ones break today's rules

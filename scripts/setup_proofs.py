@@ -1,4 +1,4 @@
-"""Installs halmos and slither into build/tools/proofs, separate from .venv, because they pin other versions."""
+"""Installs halmos and slither into build/tools/proofs, apart from .venv, because their dependencies conflict."""
 
 import subprocess
 import sys

@@ -1,6 +1,6 @@
-"""Makes .venv hold exactly the packages of requirements.lock.
+"""Makes .venv contain exactly the packages in requirements.lock.
 
-Runs under any Python >= 3.11, needs nothing installed.
+Runs under any Python >= 3.11 without installed packages.
 """
 
 import re

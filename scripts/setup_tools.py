@@ -1,6 +1,6 @@
-"""Links forge, anvil, cast and solc into build/tools/bin, so that everyone calls the same native binaries.
+"""Links forge, anvil, cast and solc into build/tools/bin, so that all scripts use the same native binaries.
 
-Foundry on PATH is preferred when it is new enough.
+Foundry on PATH is preferred if it is new enough.
 """
 
 import os
@@ -25,7 +25,7 @@ def find_foundry(tool: str, path: str | None = None) -> Path:
 
     Args:
         tool: "forge", "anvil" or "cast".
-        path: Search path; `PATH` if None.
+        path: Search path; None uses `PATH`.
 
     Raises:
         ToolMissingError: no binary runs on this machine.
@@ -40,7 +40,7 @@ def find_foundry(tool: str, path: str | None = None) -> Path:
 def find_solc() -> tuple[Path, str]:
     """Returns the compiler and its kind: the native one if py-solc-x installed it, else the WebAssembly one.
 
-    py-solc-x itself is not used, because it creates a folder in the home, which may not be writable.
+    py-solc-x itself is not used, because it creates a folder in the home directory, which may not be writable.
     """
     folder = Path(os.environ.get("SOLCX_BINARY_PATH") or Path.home() / ".solcx")
     native = folder / f"solc-v{SOLC_VERSION}"
@@ -69,7 +69,7 @@ def main() -> None:
     fetch.link(compiler, LINKS / "solc")
     answer = version_line("solc")
     if f"Version: {SOLC_VERSION}+" not in answer:
-        raise ToolMissingError(f"solc: {compiler} answers {answer!r}, not {SOLC_VERSION}. Run: make clean setup")
+        raise ToolMissingError(f"solc: {compiler} printed {answer!r}, expected {SOLC_VERSION}. Run: make clean setup")
     print(f"  solc {answer} ({how})", flush=True)
 
 

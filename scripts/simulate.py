@@ -1,9 +1,11 @@
-"""Runs seeded histories of the simulated world: `python -m scripts.simulate --seeds 5000 --first 0 --storm 8 --worlds lying`.
+"""Runs seeded histories of the simulated world.
 
-Each seed is a world with reorgs on both sides, nodes that fail, forget and lag, and a relayer that may crash at any
-call. In some worlds, one of three endpoints of each chain lies; in others, state changes go to several chains and are
-followed. In the calm at the end, every message must have been executed once, and every nonce used. A seed that ends
-differently is printed with its history; seeds are reproducible.
+`python -m scripts.simulate --seeds 5000 --first 0 --storm 8 --worlds lying`.
+
+Each seed is a world with reorgs on both sides, nodes that fail, forget and lag, and a relayer that may crash at
+any call. In some worlds, one of three endpoints of each chain lies; in others, state changes go to several
+chains and are followed. After a final calm phase, every message must have been executed once, and every nonce
+used. A failing seed is printed with its history; seeds are reproducible.
 """
 
 from __future__ import annotations

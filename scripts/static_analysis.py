@@ -1,6 +1,6 @@
 """Runs slither over contracts/ and compares its findings with docs/static-analysis.toml.
 
-An unexplained finding fails, and so does an explanation without a finding, which is outdated.
+An unexplained finding fails the run, as does an explanation without a finding, which is outdated.
 """
 
 import json
@@ -44,7 +44,7 @@ def explained(text: str) -> set[Finding]:
     explanations = tomllib.loads(text)["finding"]
     for explanation in explanations:
         if not explanation["reason"].strip():
-            raise ValueError(f"{EXPLANATIONS.name}: {explanation['check']} is listed without a reason")
+            raise ValueError(f"{EXPLANATIONS.name}: {explanation['check']} has no reason")
     return {(explanation["check"], place) for explanation in explanations for place in explanation["places"]}
 
 

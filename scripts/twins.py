@@ -1,13 +1,13 @@
 """Proves that each test of an attack fails on a vulnerable twin: the contract without the check that stops the attack.
 
-tests/solidity/twins/twins.toml defines for each twin the change in contracts/, the test that must then fail, and its
-failure. Only the changed contract is compiled, usually the router. The tests use its artifact instead of the real one
-(tests/solidity/TestedRouter.sol, tests/solidity/atomic/TestedAtomic.sol).
+tests/solidity/twins/twins.toml defines for each twin the change in contracts/, the test that must then fail,
+and the expected failure. Only the changed contract is compiled, usually the router. The tests use its artifact
+instead of the real one (tests/solidity/TestedRouter.sol, tests/solidity/atomic/TestedAtomic.sol).
 
 The last line is `<n> passed, <n> failed in <s>s`.
 
-python -m scripts.twins          every twin
-python -m scripts.twins forged   twins whose name contains one of the arguments
+python -m scripts.twins          every twin python -m scripts.twins forged   twins whose name contains one of
+the arguments
 """
 
 import argparse
@@ -41,12 +41,12 @@ FAILURE = re.compile(r"^\[FAIL: (.*?)\]", re.MULTILINE | re.DOTALL)
 
 
 class TwinError(Exception):
-    """A twin cannot be built or tested as its entry says."""
+    """A twin can't be built or tested according to its entry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """A change of the source in the twin."""
+    """A change of the source code in a twin."""
 
     file: str
     """Below contracts/."""
@@ -70,7 +70,7 @@ class Twin:
 
     @property
     def artifact(self) -> Path:
-        """Path of the changed contract's artifact."""
+        """The path of the changed contract's artifact."""
         return WORK / "build" / "forge" / "out" / f"{self.contract}.sol" / f"{self.contract}.json"
 
 
@@ -93,7 +93,7 @@ def read_twins() -> dict[str, Twin]:
                 name=name, edits=edits, path=path, test=test, because=entry["because"], contract=contract
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise TwinError(f"{TABLE.name}: [{name}] lacks {error} or has it in another form") from error
+            raise TwinError(f"{TABLE.name}: [{name}]: {error} is missing or has the wrong type") from error
     return twins
 
 
@@ -105,8 +105,8 @@ def edited(source: str, edit: Edit, twin: str) -> str:
     """
     if (times := source.count(edit.before)) != 1:
         raise TwinError(
-            f"{twin}: contracts/{edit.file} has {edit.before!r} {times} times, not once; "
-            f"write its entry in {TABLE.name} again after the code"
+            f"{twin}: contracts/{edit.file} contains {edit.before!r} {times} times instead of once; update the "
+            f"entry in {TABLE.name} to match the code"
         )
     return source.replace(edit.before, edit.after)
 
@@ -145,7 +145,7 @@ def run_test(twin: Twin) -> tuple[bool, str]:
     """Runs a twin's test with the twin's artifact.
 
     Returns:
-        Whether the test passed, and its output if not.
+        Whether the test passed, and its output if it failed.
 
     Raises:
         TwinError: the test does not exist.
@@ -156,7 +156,9 @@ def run_test(twin: Twin) -> tuple[bool, str]:
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     ran = re.search(r"(\d+) tests? passed, (\d+) failed", done.stdout)
     if ran is None or int(ran[1]) + int(ran[2]) != 1:
-        raise TwinError(f"{path}: one test {test} was to run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        raise TwinError(
+            f"{path}: expected exactly one test named {test} to run, got {ran and ran[0]}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+        )
     failure = FAILURE.search(done.stdout)
     return done.returncode == 0, failure[1] if failure else ""
 
@@ -169,7 +171,7 @@ def fault_of(twin: Twin, made: Twin | None) -> str:
         made: Previously tested twin, whose artifact is reused if it is the same.
 
     Returns:
-        Why the twin proves nothing; empty if its test fails as it should.
+        The reason why the twin proves nothing; empty if its test fails as expected.
     """
     try:
         if made is None or (made.contract, made.edits) != (twin.contract, twin.edits):
@@ -183,7 +185,7 @@ def fault_of(twin: Twin, made: Twin | None) -> str:
 
 
 def main() -> int:
-    """Tests the requested twins; the exit status is 0 if every twin's test failed as it should."""
+    """Tests the requested twins; the exit status is 0 if every twin's test failed as expected."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="part of the name of a twin (default: all)")
     arguments = parser.parse_args()
@@ -194,7 +196,7 @@ def main() -> int:
         if not arguments.names or any(part in twin.name for part in arguments.names)
     ]
     if not twins:
-        parser.error(f"no twin is named so; {TABLE.relative_to(ROOT)} has the names")
+        parser.error(f"no twin has that name; see {TABLE.relative_to(ROOT)}")
     prepare()
     failed = 0
     made = None

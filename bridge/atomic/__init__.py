@@ -1,1 +1,1 @@
-"""Atomic actions: two-phase commit over several chains, by a coordinator and its participants."""
+"""Atomic actions: two-phase commit across chains, by a coordinator and its participants."""

@@ -85,7 +85,7 @@ def action_acts(action: Action) -> tuple[ActionAct, ...]:
 
 
 def reconciliation(action: Action, branch: Branch) -> ActionAct:
-    """Returns the step that corrects a participant which does not match the decision."""
+    """Returns the step that corrects a participant that contradicts the decision."""
     command = f"waybill action reconcile {action.name} --branch {branch.number}"
     if branch.participation is not None and branch.participation.state is BranchState.DIVERGED:
         why = f"The participant's owner makes room for the change, and has it made: {branch.participation.reason}."

@@ -23,8 +23,8 @@ from bridge.protocol.ports import Call, Chain, Receipt
 class ActionClient:
     """Operates on actions with one account.
 
-    Methods raise `RefusedError` if a contract rejects the call, and `NotIncludedError` if the transaction is not
-    included in time.
+    Methods raise `RefusedError` if a contract rejects the call, and `NotIncludedError` if the transaction is
+    not included before the timeout.
     """
 
     def __init__(self, deployment: Deployment, chains: Mapping[int, Chain], account: BaseAccount | Signer) -> None:
@@ -43,19 +43,19 @@ class ActionClient:
     async def reconcile(self, action: Action, branch: Branch, evidence: str | None) -> Receipt:
         """Brings a participant in line with the decision.
 
-        A DIVERGED participant applies the change for its owner. For any other, the coordinator's owner vouches,
-        and the hash of the evidence is recorded on chain.
+        A DIVERGED participant applies the change when its owner calls it. For any other participant, the
+        coordinator's owner vouches, and the hash of the evidence is recorded on chain.
 
         Raises:
-            RefusedError: also if evidence is required and missing.
+            RefusedError: the contract rejects the call, or required evidence is missing.
         """
         by_participant, by_coordinator = reconcile_calls(action, branch, keccak(text=evidence or ""))
         if branch.participation is not None and branch.participation.state is BranchState.DIVERGED and not evidence:
             return await self._transact(branch.chain, by_participant)
         if not evidence:
             raise RefusedError(
-                f"participant {branch.number} is not DIVERGED, so the coordinator's owner must vouch for it: pass --evidence with"
-                " the proof that its chain agrees with the decision"
+                f"participant {branch.number} is not DIVERGED, so the coordinator's owner must vouch for it: "
+                "pass --evidence with proof that the participant's chain agrees with the decision"
             )
         return await self._transact(action.chain, by_coordinator)
 

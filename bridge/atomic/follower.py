@@ -1,4 +1,4 @@
-"""Drives atomic actions forward, and writes a dead letter for a participant that does not follow the decision."""
+"""Advances atomic actions, and writes a dead letter for a participant that contradicts the decision."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NO_MESSAGE: Final = bytes(32)
 
 
 class ActionSettings(Section):
-    """How atomic actions are followed."""
+    """Settings for following atomic actions."""
 
     coordinators: dict[str, Addresses] = Field(
         default={}, description="by chain, the coordinators whose actions are followed, beside the network's examples"
@@ -49,7 +49,7 @@ class ActionSettings(Section):
     )
 
     def named(self, deployment: Deployment) -> tuple[Coordinator, ...]:
-        """Returns the coordinators on a network, without those on chains that it lacks."""
+        """Returns the configured coordinators on the network's chains."""
         found: dict[Coordinator, None] = {}  # in order, each once
         for chain in deployment.chains:
             examples = [chain.examples[COORDINATOR_EXAMPLE]] if COORDINATOR_EXAMPLE in chain.examples else []
@@ -59,11 +59,11 @@ class ActionSettings(Section):
 
 
 class Actions:
-    """Follows every action of its coordinators to its end.
+    """Follows every action of the configured coordinators to its end.
 
-    An action is dropped once it has ended and each participant's own record matches the decision. What was read
-    and which steps are in progress is held in memory only: after a restart the relayer looks at all actions
-    again, and the contracts reject a step that was already taken.
+    An action is dropped once it has ended and each participant's own record matches the decision. Actions read
+    and steps in progress are held only in memory: after a restart the relayer reads all actions again, and the
+    contracts reject a step that was already taken.
     """
 
     def __init__(
@@ -90,13 +90,13 @@ class Actions:
             chains: Chains of the network by id.
             observations: Messages that this relayer has observed.
             senders: Accounts that pay for steps, by chain.
-            next_look: Returns when a chain is polled anyway, so that a question costs no extra HTTP request.
-            retry: Resends a message without asking its destination, which may be down.
+            next_look: Waits until a chain is polled anyway, so that a request costs no extra HTTP request.
+            retry: Resends a message without querying its destination, which may be down.
             report_call: Builds the call with which a message's destination reports its outcome.
             dead_letters: Queue that receives the letters.
             clock: Source of time.
             settings: Whether to pay for steps.
-            poll_interval: Seconds between two looks at the actions that are not over.
+            poll_interval: Seconds between polls of the open actions.
         """
         self._reader = reader
         self._deployment = deployment
@@ -131,7 +131,7 @@ class Actions:
     async def look(self, coordinator: Coordinator) -> bool:
         """Starts a check of every open action of a coordinator.
 
-        Always returns False: there is never more to do at once.
+        Always returns False, since nothing is left to start.
         """
         await self._next_look(coordinator.chain)
         for number in range(1, await self._reader.count(coordinator) + 1):
@@ -145,9 +145,9 @@ class Actions:
             await asyncio.gather(*self._active.values())
 
     def _start(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Runs `work` in a task of its own, unless one of that name is running.
+        """Runs `work` in a separate task, unless a task of that name is running.
 
-        A chain that is down thus delays nothing else.
+        Thus a chain that is down delays nothing else.
         """
         if name in self._active:
             return
@@ -159,11 +159,11 @@ class Actions:
         try:
             await work()
         except (TransientError, SpendBlockedError) as error:
-            _log.warning("action check postponed", what=name, reason=str(error))
+            _log.warning("action task postponed", task=name, reason=str(error))
         except CallRevertedError as error:
-            _log.info("action step no longer needed", what=name, reason=explain_revert(error.data))
+            _log.info("action step no longer needed", task=name, reason=explain_revert(error.data))
         except Exception:  # noqa: BLE001  # whatever failed, the action is checked again
-            _log.exception("action check failed", what=name)
+            _log.exception("action task failed", task=name)
 
     async def _follow(self, coordinator: Coordinator, number: int) -> None:
         action = await self._reader.at(coordinator, number)
@@ -178,7 +178,7 @@ class Actions:
     async def _check_participant(self, coordinator: Coordinator, action: Action, branch: Branch) -> None:
         """Reads one participant's record and acts on it. Participants are read independently of each other."""
         agreed = self._agreed.setdefault((coordinator, action.number), set())
-        agreed.discard(branch.number)  # the new answer may contradict the earlier one
+        agreed.discard(branch.number)  # the new reply may contradict the earlier one
         asked_at = self._clock.now()
         part = await self._reader.with_participants(replace(action, branches=(branch,)))
         await self._write_letters(part)
@@ -201,7 +201,7 @@ class Actions:
 
         Args:
             action: The action as last read.
-            asked_at: When the read began, in Unix seconds. An answer that arrives while the chain responds is not late.
+            asked_at: Unix seconds when the read began. A reply that arrives while the chain is being read is not late.
         """
         if not self._settings.advance:
             return
@@ -220,7 +220,7 @@ class Actions:
         try:
             done = await self._retry(message_id)
         except RetryFailedError as error:
-            self._tell_once(f"{action.name}/{branch.number}", str(error))
+            self._log_obstacle(f"{action.name}/{branch.number}", str(error))
         else:
             gmps = ", ".join(gmp.label for gmp in sorted(done.gmps))
             _log.info("phase retried", action=action.name, branch=branch.number, phase=action.phase.name, gmps=gmps)
@@ -237,7 +237,7 @@ class Actions:
         try:
             call = await self._report_call(message)
         except RefusedError as error:
-            self._tell_once(key, str(error))
+            self._log_obstacle(key, str(error))
             return
         receipt = await self._senders[branch.chain].send(key, call)
         _log.info("message outcome reported", action=action.name, branch=branch.number, succeeded=receipt.succeeded)
@@ -245,31 +245,31 @@ class Actions:
     async def _take(self, action: Action, step: Step) -> None:
         key = f"{ACTION_KEYS}{action.name}/{step.name}"
         receipt = await self._senders[step.chain].send(key, step.call)
-        done = "action moved on" if receipt.succeeded else "step of an action reverted"
+        done = "action advanced" if receipt.succeeded else "action step reverted"
         _log.info(done, action=action.name, step=step.text, transaction=f"0x{receipt.transaction_hash.hex()}")
 
-    def _tell_once(self, what: str, reason: str) -> None:
-        if self._last_logged.get(what) != reason:
-            self._last_logged[what] = reason
-            _log.warning("phase not sent", what=what, reason=reason)
+    def _log_obstacle(self, phase: str, reason: str) -> None:
+        if self._last_logged.get(phase) != reason:
+            self._last_logged[phase] = reason
+            _log.warning("phase not sent", phase=phase, reason=reason)
 
     def _log_state(self, action: Action) -> None:
-        """Logs each new state once, as an error if the chains differ, and whatever keeps a phase from being sent."""
+        """Logs each new state once, as an error if the chains differ, and each obstacle to sending a phase."""
         for branch in action.branches:
             if reason := action.obstacle(branch):
-                self._tell_once(f"{action.name}/{branch.number}", reason)
+                self._log_obstacle(f"{action.name}/{branch.number}", reason)
         if self._last_logged.get(action.name) != action.state.name:
             self._last_logged[action.name] = action.state.name
             log = _log.error if action.state.is_stalled else _log.info
-            log("action", action=action.name, state=action.state.name, decision=action.decision.name)
+            log("action state changed", action=action.name, state=action.state.name, decision=action.decision.name)
 
     async def _write_letters(self, action: Action) -> None:
-        """Writes a letter for each participant that contradicts the decision or has not answered it."""
+        """Writes a letter for each participant that contradicts or has not answered the decision."""
         for branch, failure in failures_of(action, self._clock.now()):
             message = await self._message(action, branch)
             if message is None:
                 _log.error(
-                    "participant is not where the decision wants it, and got no message yet",
+                    "participant contradicts the decision, and no message reached it",
                     action=action.name,
                     branch=branch.number,
                     reason=failure.message,
@@ -284,7 +284,7 @@ class Actions:
                 evidence=evidence_of(action, branch),
             ):
                 _log.error(
-                    "participant is not where the decision wants it",
+                    "participant contradicts the decision",
                     action=action.name,
                     branch=branch.number,
                     reason=failure.message,
@@ -305,7 +305,7 @@ def _name(coordinator: Coordinator, number: int) -> str:
 
 
 def failures_of(action: Action, now: float) -> Iterator[tuple[Branch, Failure]]:
-    """Yields the participants that do not follow the decision, each with its failure.
+    """Yields the participants that contradict or have not answered the decision, each with its failure.
 
     Args:
         action: The action with its participants' records.
@@ -327,7 +327,7 @@ def failures_of(action: Action, now: float) -> Iterator[tuple[Branch, Failure]]:
 
 
 def evidence_of(action: Action, branch: Branch) -> dict[str, Any]:
-    """Returns what the coordinator, whose record is the primary one, and a participant say, for a dead letter."""
+    """Returns the records of the coordinator, which is authoritative, and of a participant, for a dead letter."""
     told = branch.participation
     return {
         "actionId": action.name,

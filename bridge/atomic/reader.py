@@ -51,7 +51,7 @@ class Coordinator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """Actions of the coordinators whose chains answered, and the problems of the others."""
+    """Actions of the coordinators whose chains responded, and the errors of the other chains."""
 
     actions: Sequence[Action]
     problems: Mapping[Coordinator, TransientError]
@@ -75,7 +75,7 @@ def settle_call(action: Action, branch: Branch) -> Call:
 
 
 def time_out_call(action: Action) -> Call:
-    """Returns the call that ends a phase whose retries and time are used up."""
+    """Returns the call that ends a phase whose retries and time are exhausted."""
     return Call(to=action.coordinator, data=COORDINATOR.encode("timeOut", action.id))
 
 
@@ -85,7 +85,10 @@ def abort_call(action: Action) -> Call:
 
 
 def reconcile_calls(action: Action, branch: Branch, evidence: bytes) -> tuple[Call, Call]:
-    """Returns the participant's own reconciliation, and the one by which the coordinator's owner vouches for it."""
+    """Returns two calls.
+
+    The participant's own reconciliation, and the one by which the coordinator's owner vouches for it.
+    """
     return (
         Call(to=branch.participant, data=PARTICIPANT.encode("reconcile", action.id)),
         Call(to=action.coordinator, data=COORDINATOR.encode("reconcile", action.id, branch.number, evidence)),
@@ -132,9 +135,9 @@ def _window(values: Sequence[int]) -> Window:
 class ActionReader:
     """Reads the actions of some coordinators, with their participants' records.
 
-    Methods raise `UnansweredError` if a coordinator's chain does not answer; methods that read all coordinators do so
-    only if none answers. A participant's chain that does not answer is noted in its branch, so that an action can be
-    shown while a chain is down.
+    Methods raise `UnansweredError` if a coordinator's chain does not respond; methods that read all
+    coordinators do so only if no chain responds. If a participant's chain does not respond, its branch states
+    that, so that an action can be shown while a chain is down.
     """
 
     def __init__(
@@ -156,7 +159,7 @@ class ActionReader:
         """Returns the newest actions of all coordinators together, without their participants' records.
 
         Raises:
-            UnansweredError: no coordinator's chain answered.
+            UnansweredError: no coordinator's chain responded.
         """
 
         async def read(coordinator: Coordinator) -> Sequence[Action | None] | TransientError:
@@ -177,7 +180,7 @@ class ActionReader:
         return Answers(actions=newest[:limit], problems=problems)
 
     async def find(self, action_id: bytes, patience: float = ACTING_PATIENCE) -> Action | None:
-        """Returns an action with its participants' records, or None if no coordinator has it.
+        """Returns an action with its participants' records, or None if no coordinator knows the action.
 
         Args:
             action_id: Id of the action.
@@ -189,9 +192,9 @@ class ActionReader:
         return await self._with_messages(await self.with_participants(action, patience), patience)
 
     async def _known(self, action_id: bytes) -> Action | None:
-        """Returns an action from the coordinator that has it.
+        """Returns an action from the coordinator that knows it.
 
-        A coordinator without an answer matters only if no other one has it.
+        A coordinator that does not respond matters only if no other one knows the action.
         """
         tasks = [asyncio.create_task(self._action(coordinator, action_id)) for coordinator in self.coordinators]
         failure: TransientError | None = None
@@ -218,14 +221,14 @@ class ActionReader:
         Participants are read first, so that their state follows from the decision that is read afterwards.
 
         Args:
-            action: The action as its coordinator has it.
-            patience: Timeout of a participant's chain in seconds; all are waited for.
+            action: The action from its coordinator.
+            patience: Timeout in seconds for each participant's chain; all are awaited.
         """
         records = await asyncio.gather(*(self._participation(action, branch, patience) for branch in action.branches))
         numbers = [branch.number for branch in action.branches]
         again = await self._action(Coordinator(action.chain, action.coordinator), action.id, numbers)
         if again is None:
-            return action  # a reorg removed it meanwhile
+            return action  # a reorg has removed it
         branches = [
             replace(branch, participation=record.participation, problem=record.problem)
             for branch, record in zip(again.branches, records, strict=True)
@@ -244,9 +247,9 @@ class ActionReader:
     async def _action(
         self, coordinator: Coordinator, action_id: bytes, numbers: Sequence[int] | None = None
     ) -> Action | None:
-        """Returns an action as its coordinator has it, with all branches or those in `numbers`.
+        """Returns an action from its coordinator, with all branches or those in `numbers`.
 
-        None if it does not exist.
+        Returns None if the action does not exist.
         """
         record = await self._ask(coordinator, "actionOf", action_id)
         initiator, level, state, decision, cause, _, count, number, begun, decided, subject, window = record
@@ -344,7 +347,7 @@ class ActionReader:
         )
 
     async def _messages(self, action: Action, branch: Branch, patience: float) -> tuple[PhaseMessage, ...]:
-        """Returns the state of each phase's message. A chain that just failed to answer is not asked again."""
+        """Returns the state of each phase's message. A chain that just failed to respond is not queried again."""
         named = [
             (Phase.PREPARE, branch.prepare_id, action.chain, branch.chain),
             (
@@ -394,7 +397,7 @@ def _text(word: bytes) -> str:
 
 
 async def _offer(chain: Chain, contract: Contract, address: str, function: str, *arguments: Any) -> Offer:
-    """Returns a quote of one of our contracts, or the reason why it reverts."""
+    """Returns a quote from one of Waybill's contracts, or the reason why the call reverts."""
     try:
         return Offer(fee=int(await read_view(chain, contract, address, function, *arguments)))
     except CallRevertedError as error:

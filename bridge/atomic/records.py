@@ -31,7 +31,7 @@ class Decision(IntEnum):
 
 
 class Cause(IntEnum):
-    """The reason of the decision."""
+    """The cause of a decision."""
 
     NONE = 0
     LEVEL = 1
@@ -62,7 +62,7 @@ class ActionState(IntEnum):
 
     @property
     def is_stalled(self) -> bool:
-        """Whether the chains differ, so that an operator must intervene; new actions on the subject are refused."""
+        """Whether the chains differ, so that an operator must intervene; new actions on the subject are rejected."""
         return self in (ActionState.DIVERGED, ActionState.ROLLBACK_INCOMPLETE)
 
 
@@ -88,7 +88,7 @@ class BranchState(IntEnum):
 
 
 class Phase(IntEnum):
-    """The steps that travel as messages."""
+    """The phases, each of which is sent as messages."""
 
     PREPARE = 0
     COMMIT = 1
@@ -105,57 +105,57 @@ class PhaseMessage:
     message_id: bytes
     source_chain: int
     destination_chain: int
-    status: Status | None  # None: its destination did not answer
+    status: Status | None  # None: the destination did not respond
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Whether something may be called now: what it costs in wei, or why it is refused."""
+    """A possible call: its cost in wei, or the reason why the contract rejects it."""
 
     fee: int | None = None
     refusal: str = ""
 
     @property
     def is_open(self) -> bool:
-        """Whether the contract takes it."""
+        """Whether the contract accepts the call."""
         return self.fee is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Participation:
-    """What a participant has on record; times in Unix seconds."""
+    """A participant's own record; times are in Unix seconds."""
 
     state: BranchState
-    reason: str  # why it refused or diverged, in its own words
+    reason: str  # the participant's reason for refusing or diverging
     reply_id: bytes  # the message with its last answer; zeros: none was sent
     is_locked: bool  # whether the action holds the subject's lock now
     locked_until: int  # 0: the action has no lock
-    reply: Offer  # the answer that it owes
+    reply: Offer  # the reply that is outstanding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """One participant's part."""
+    """One participant of an action, in the coordinator's record."""
 
     number: int
     chain: int
     participant: str
-    state: BranchState  # as the coordinator has it
+    state: BranchState  # from the coordinator
     retries: int
     sent_at: int  # when the present phase's message was last sent, Unix seconds; 0: not yet
     prepare_id: bytes
     decision_id: bytes
     change: bytes = b""  # the change in the participant's own encoding
     dispatch: Offer = Offer()  # the present phase's message
-    can_settle: bool = False  # whether the end of a BEST_EFFORT message can be taken over
+    can_settle: bool = False  # whether the outcome of a BEST_EFFORT message can be recorded
     participation: Participation | None = None  # None: not read
-    problem: str = ""  # why it was not
+    problem: str = ""  # the reason why it was not read
     messages: tuple[PhaseMessage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """The times of an action, in seconds."""
+    """The time limits of an action, in seconds."""
 
     prepare_ttl: int
     decision_ttl: int
@@ -166,7 +166,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """An action as its coordinator has it, with what was read of its participants."""
+    """An action from its coordinator, with the participants' records that were read."""
 
     id: bytes
     chain: int  # the coordinator's
@@ -180,40 +180,44 @@ class Action:
     subject: bytes
     begun_at: int  # Unix seconds
     decided_at: int  # Unix seconds; 0: not decided
-    phase_ends_at: int  # Unix seconds; 0: it is over
+    phase_ends_at: int  # Unix seconds; 0: the action is over
     is_timed_out: bool
     window: Window
     branches: tuple[Branch, ...]
 
     @property
     def name(self) -> str:
-        """Its id as people write it."""
+        """Returns the action's id as text."""
         return f"0x{self.id.hex()}"
 
     @property
     def phase(self) -> Phase:
-        """The phase whose message participants get now."""
+        """Returns the phase whose message is sent to participants now."""
         if self.decision is Decision.NONE:
             return Phase.PREPARE
         return Phase.COMMIT if self.decision is Decision.COMMIT else Phase.ABORT
 
     def obstacle(self, branch: Branch) -> str:
-        """Why the present phase's message, which was not sent to a participant yet, is refused; empty if nothing keeps it."""
+        """Returns the reason why the current phase's message can't be sent to a participant yet.
+
+        Empty if there is none.
+        """
         sent = branch.prepare_id if self.decision is Decision.NONE else branch.decision_id
         waits = not self.state.is_over and not branch.state.is_settled and not any(sent)
         return branch.dispatch.refusal if waits else ""
 
     def awaits(self, branch: Branch) -> bool:
-        """Whether the present phase needs an answer of a participant. Its contract refuses a retry without that."""
+        """Whether the current phase needs a participant's reply; without that, the contract rejects a retry."""
         if self.state.is_over or branch.state.is_settled:
             return False
         return self.decision is not Decision.NONE or branch.state is BranchState.NONE
 
     def overdue(self, now: float) -> tuple[tuple[Branch, bytes], ...]:
-        """Participants that did not answer the present phase's message within its backoff, while a retry is left, with its id.
+        """Returns participants, with message ids, whose answer to the phase is overdue while retries are left.
 
-        One whose record was not asked for is not among them: its message may have arrived, so that only its answer is missing.
-        One whose chain gave no answer is. The decision's message is insisted on beyond that, like any other that stalls.
+        A participant whose record was not queried is left out: the message may have arrived, and only the reply
+        may be missing. A participant whose chain did not respond is included. The decision's message is retried
+        beyond that limit, like any other stalled message.
         """
         if self.is_timed_out or self.level is Level.BEST_EFFORT:
             return ()
@@ -234,7 +238,7 @@ class Action:
 
     @property
     def unreported(self) -> tuple[Branch, ...]:
-        """Participants of a BEST_EFFORT action that have applied it, while no report has told the coordinator's chain so."""
+        """Returns the participants of a BEST_EFFORT action that have applied it without a report to the coordinator."""
         return tuple(
             branch
             for branch in self.branches
@@ -245,7 +249,7 @@ class Action:
         )
 
     def _has_answered(self, branch: Branch) -> bool:
-        """Whether the phase's message has reached the participant, so that its answer is what is missing."""
+        """Whether the phase's message has reached the participant, so that only the reply is missing."""
         told = branch.participation
         if told is None or told.state is BranchState.NONE:
             return False
@@ -253,14 +257,14 @@ class Action:
 
     @property
     def contradictions(self) -> tuple[Contradiction, ...]:
-        """Participants whose record contradicts the decision, or who say that they can't follow it."""
+        """Returns the participants whose record contradicts the decision, or that report that they can't follow it."""
         return tuple(self._contradictions())
 
     @property
     def agrees(self) -> bool:
-        """Whether the action is over and every participant's record was read and bears it out: nothing is left to follow.
+        """Whether the action is over and every participant's record, as read, confirms the decision.
 
-        A participant that is reconciled is vouched for. Its chain may be gone for good.
+        A reconciled participant counts as confirmed, since its chain may be gone permanently.
         """
         return self.state.is_over and all(map(self._bears_out, self.branches))
 
@@ -295,7 +299,7 @@ _AGAINST: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contradiction:
-    """A participant that is not where the decision wants it."""
+    """A participant whose record contradicts the decision."""
 
     branch: Branch
     decision: Decision

@@ -58,7 +58,7 @@ def list_actions(
 ) -> None:
     """List the newest actions of the configured coordinators, with the state of each participant.
 
-    Exits with status 1 if a coordinator's chain does not answer; the other coordinators' actions are still listed.
+    Exits with status 1 if a coordinator's chain does not respond; the other coordinators' actions are still listed.
 
     Example: waybill action list
     """
@@ -136,9 +136,9 @@ def reconcile(
         ),
     ] = None,
 ) -> None:
-    """Advance an action, or correct a participant that does not match the decision.
+    """Advance an action, or correct a participant that contradicts the decision.
 
-    Without --branch, takes every step that is open to anyone: sends a phase, asks participants to answer, ends
+    Without --branch, takes every step that anyone may take: sends a phase, requests participants' replies, ends
     a phase that timed out. With --branch, resends the participant's pending message, as a retrier of the
     contract that sent it. If the participant has diverged, its owner applies the change; with --evidence, the
     coordinator's owner vouches for the participant instead. The coordinator's record is authoritative.
@@ -148,7 +148,8 @@ def reconcile(
     if branch is None:
         if gmps is not None or evidence is not None:
             raise UsageError(
-                "--gmps and --evidence apply to one participant", next_step="choose it with --branch NUMBER"
+                "--gmps and --evidence apply to one participant",
+                next_step="choose the participant with --branch NUMBER",
             )
         _act(action, _advance)
         return
@@ -176,7 +177,7 @@ def reconcile(
 
 
 async def _advance(client: ActionClient, found: Action, _: Mapping[int, Chain]) -> list[dict[str, Any]]:
-    """Takes every step that is open to anyone."""
+    """Takes every step that anyone may take."""
     for branch in found.branches:
         if branch.problem:
             progress(f"participant {branch.number} can't be read, so its steps are unknown: {branch.problem}")
@@ -186,7 +187,7 @@ async def _advance(client: ActionClient, found: Action, _: Mapping[int, Chain]) 
 async def _ask(
     workspace: Workspace, asked: Callable[[ActionReader, dict[int, EvmChain]], Awaitable[_Answer]]
 ) -> _Answer:
-    """Runs a query against the coordinators. A chain that is down does not stop the others from being read.
+    """Runs a query against the coordinators. A chain that is down does not affect the others.
 
     Raises:
         CliError: no coordinator is configured.
@@ -204,7 +205,7 @@ async def _ask(
 
 
 def _known(found: _Answer | None, action_id: bytes) -> _Answer:
-    """Returns the action that was found.
+    """Returns the action, which must exist.
 
     Raises:
         CliError: no configured coordinator knows the action.
@@ -220,7 +221,7 @@ def _known(found: _Answer | None, action_id: bytes) -> _Answer:
 
 def _branch(action: Action, number: int) -> Branch:
     if number >= len(action.branches):
-        raise UsageError(f"the action has participants 0 to {len(action.branches) - 1}, none with number {number}")
+        raise UsageError(f"the action has no participant {number}; they are numbered 0 to {len(action.branches) - 1}")
     return action.branches[number]
 
 

@@ -161,7 +161,7 @@ def main() -> Never:
     except NoArgsIsHelpError:
         raise SystemExit(2) from None  # its text is the help, and is printed
     except ModuleNotFoundError:
-        raise  # `explained` names the extra that brings it
+        raise  # `explained` reports the extra that installs it
     except Exception as error:
         _end(error)
         raise
@@ -169,7 +169,7 @@ def main() -> Never:
 
 
 def _end(error: Exception) -> None:
-    """Exits with one line for an expected error. Unexpected errors are defects, and keep their tracebacks."""
+    """Exits with a one-line message for an expected error. Unexpected errors are bugs and keep their tracebacks."""
     from bridge.cli.errors import as_cli_error
     from bridge.cli.output import ExitCode, fail
 

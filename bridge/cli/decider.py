@@ -40,14 +40,14 @@ After = Callable[[ChainDeployment, EvmChain], Awaitable[dict[str, Any]]]
 
 
 def signer(workspace: Workspace, devnet_key: str = DEPLOYER_KEY) -> Signer:
-    """Returns the account that the global options name, for a command that sends transactions.
+    """Returns the signer selected by the global options, for a command that sends transactions.
 
     Args:
         workspace: provides the configured accounts.
         devnet_key: the default on the devnet.
 
     Raises:
-        UsageError: no account is named, or `--safe` is given.
+        UsageError: no account is given, or `--safe` is given.
         InvalidKeyError: the key is invalid or can't be opened.
     """
     options = current()
@@ -76,17 +76,17 @@ def account_source(workspace: Workspace, name: str) -> SignerSource:
     if name not in accounts:
         known = f"they have {', '.join(sorted(accounts))}" if accounts else "they have no accounts"
         raise UsageError(
-            f"the settings have no account {name!r}; {known}",
+            f"no account {name!r} in the settings; {known}",
             next_step=f'add it to waybill.toml: [accounts.{name}] keystore = "FILE", password_file = "FILE"',
         )
     return accounts[name]
 
 
 def safe_address() -> str | None:
-    """Returns the address that `--safe` names, or None.
+    """Returns the address given by `--safe`, or None.
 
     Raises:
-        UsageError: it is not an address.
+        UsageError: the text is not an address.
     """
     try:
         return None if current().safe is None else checksummed(str(current().safe))
@@ -115,21 +115,21 @@ def carry_out(
     then: str,
     after: After,
 ) -> None:
-    """Makes an account's calls on each chain, or writes them as batches for a Safe. Prints the outcome.
+    """Sends an account's calls on each chain, or writes them as batches for a Safe. Prints the outcome.
 
-    A chain that refuses does not hold up the others. In JSON, each chain has a row with ``chain``,
+    A chain that rejects a call does not affect the others. In JSON, each chain has a row with ``chain``,
     ``transactions`` by name, ``error`` and the fields that `after` reads.
 
     Args:
         workspace: the network's workspace.
         chains: the chains to call.
-        name: the operation's name, such as ``pause axelar``, which also names the folder of a Safe's batches.
+        name: the operation's name, such as ``pause axelar``, also used for the folder of a Safe's batches.
         steps: the calls.
-        then: the effect once a Safe's owners have executed all batches.
+        then: the effect once the Safe's owners have executed all batches.
         after: see `After`.
 
     Raises:
-        CliError: a chain refused a call.
+        CliError: a chain rejected a call.
     """
     calls, safe = _Calls(workspace, chains, name, steps), safe_address()
     if safe is None:
@@ -155,10 +155,10 @@ class _Calls:
         return connected(deployment, self.workspace.settings(), ids, eager=False)
 
     async def write_batches(self, safe: str) -> list[Batch]:
-        """Writes batches for the chains that answer.
+        """Writes batches for the chains that respond.
 
         Raises:
-            DeployError: no chain answers, or a call would revert.
+            DeployError: no chain responds, or a call would revert.
         """
         folder = self.workspace.deployments_file.with_suffix(f".{self.name.replace(' ', '-')}.safe")
         batches = []
@@ -166,7 +166,7 @@ class _Calls:
             answering = await newest_blocks(opened)
             if not answering:
                 names = ", ".join(here.name for here in self.chains)
-                raise DeployError(f"no chain answers ({names}): no batch was written")
+                raise DeployError(f"no chain responds ({names}), so no batch was written")
             for here in self.chains:
                 if here.chain_id not in answering:
                     progress(f"{here.name} does not answer: no batch was written for it")
@@ -177,7 +177,7 @@ class _Calls:
         return batches
 
     async def send(self, account: Signer, after: After) -> list[dict[str, Any]]:
-        """Makes the calls on all chains concurrently, and returns a row per chain."""
+        """Sends the calls on all chains concurrently, and returns a row per chain."""
         rows: list[dict[str, Any]] = [{"chain": here.name, "transactions": {}, "error": None} for here in self.chains]
         async with self._connected() as opened:
             answering = await newest_blocks(opened)
@@ -205,7 +205,7 @@ class _Calls:
 
 
 def _included(row: Mapping[str, Any]) -> str:
-    """Lists the transactions that one chain's blocks include."""
+    """Lists the transactions that were included on one chain."""
     done = [f"{name} in {transaction}" for name, transaction in row["transactions"].items()]
     return f"{row['chain']}: {', '.join(done) or 'nothing included yet'}"
 
@@ -221,7 +221,7 @@ async def _sent(chain: EvmChain, account: Signer, transaction: Transaction) -> s
 
 
 def _print_done(done: Sequence[dict[str, Any]]) -> None:
-    """Prints what was sent on each chain.
+    """Prints the transactions sent on each chain.
 
     Raises:
         CliError: a chain failed.
@@ -243,8 +243,8 @@ def print_batches(batches: Sequence[Batch], *, then: str) -> None:
     """Prints the files to import in the Safe app, with the hashes that its owners compare.
 
     Args:
-        batches: in order of execution.
-        then: the next step once all are executed.
+        batches: the batches, in order of execution.
+        then: the next step once all batches are executed.
     """
     value = [
         {

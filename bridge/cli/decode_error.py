@@ -16,19 +16,20 @@ from bridge.protocol.contracts import Revert, decode_revert
 def decode_error(
     data: Annotated[str, typer.Argument(help="Revert data of a call or transaction: 0x and hex digits.")],
 ) -> None:
-    """Explain a revert of Waybill's or of a GMP's contracts, with nested reasons, and say what to do.
+    """Explain a revert from a contract of Waybill or a GMP, with nested reasons, and say what to do.
 
     Example: waybill decode-error 0x73730dd2
     """
     revert_data = options.hex_bytes(data, "revert data")
     if len(revert_data) < 4:
         raise UsageError(
-            f"{data!r} is not a custom error: those have four bytes at least. A call without a reason has none"
+            f"{data!r} is not a custom error, which has at least four bytes; a call that reverts without a "
+            "reason returns no data"
         )
     revert = decode_revert(revert_data)
     if revert is None:
         raise CliError(
-            f"{data[:10]} is not an error of Waybill or of a GMP: it is the recipient's own, or not revert data",
+            f"{data[:10]} is not an error of Waybill or of a GMP: it is an error of the recipient, or not revert data",
             code=ExitCode.UNKNOWN_ID,
             next_step="look the first four bytes up in the recipient's ABI",
         )

@@ -37,9 +37,9 @@ def demo(
 ) -> None:
     """Route messages over three GMPs, stall one, retry, execute, and audit the result.
 
-    Also freeze an asset on all chains or none.
+    Also freezes an asset on all chains or none.
 
-    Ends with a report on which chains and index agree, also written to build/demo/report.json.
+    Ends with a report on which chains and index agree; the report is also written to build/demo/report.json.
 
     Example: waybill demo --keep
     """
@@ -57,7 +57,7 @@ def demo(
         progress(f"{time.monotonic() - started:5.1f} s  {text}")
 
     if devnet.status(home=workspace.root):
-        raise CliError("a devnet is up; the demonstration needs one of its own", next_step="waybill devnet down")
+        raise CliError("a devnet is already up, but the demonstration starts its own", next_step="waybill devnet down")
 
     async def finished(report: Report) -> None:
         (folder / "report.json").write_text(json.dumps(report.to_json(), indent=2) + "\n")
@@ -76,7 +76,7 @@ def demo(
         shutil.rmtree(workspace.state, ignore_errors=True)
         asyncio.run(demonstrate(found, workspace.index_url, folder, log, finished))
     except (ProcessFailedError, DisagreementError) as error:
-        raise CliError(str(error), next_step=f"look at the logs in {folder}") from error
+        raise CliError(str(error), next_step=f"see the logs in {folder}") from error
     finally:
         devnet.down(home=workspace.root)
 

@@ -41,9 +41,9 @@ def deploy(
 ) -> None:
     """Deploy what the network file describes to every chain, and write the deployments file.
 
-    Idempotent: existing contracts are kept, and an interrupted run is continued. The signer is the owner that
-    the file names, or an account that has accepted the routers since (`waybill role accept`). The file of a
-    public network must name owners and verifiers; `waybill network create` writes one.
+    Idempotent: existing contracts are kept, and an interrupted run is continued. The signer is the owner in the
+    file, or an account that has since accepted ownership (`waybill role accept`). The file of a public network
+    must specify owners and verifiers; `waybill network create` writes such a file.
 
     Example: waybill --network testnet deploy --dry-run
     """
@@ -92,7 +92,7 @@ def _warn_of_one_host(plan: NetworkPlan) -> None:
 
 
 def _run(work: Coroutine[Any, Any, T], plan: Path) -> T:
-    """Runs the work. Errors of endpoints refer to the network file, since no deployments file exists yet."""
+    """Runs the work. Endpoint errors refer to the network file, since no deployments file exists yet."""
     try:
         return asyncio.run(work)
     except (TransientError, RpcError) as error:

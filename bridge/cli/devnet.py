@@ -50,7 +50,7 @@ def up(
 ) -> None:
     """Start anvil chains, or use your own with --rpc, and deploy the GMPs' contracts, routers and examples on them.
 
-    Contracts that are already deployed are kept. The addresses are written to deployments/devnet.json.
+    Keeps contracts that are already deployed, and writes the addresses to deployments/devnet.json.
 
     Example: waybill devnet up --rpc http://127.0.0.1:8545
     """

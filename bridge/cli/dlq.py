@@ -74,7 +74,7 @@ class Action(StrEnum):
 
     @property
     def stored(self) -> Decision:
-        """The decision as the log keeps it."""
+        """Returns the decision as stored in the log."""
         return Decision.GOVERNANCE_ESCALATION if self is Action.ESCALATE else Decision[self.name]
 
 
@@ -99,7 +99,7 @@ def list_letters(
     status: Annotated[str | None, typer.Option(help="Show only letters in this state, such as PENDING_REVIEW.")] = None,
     limit: Annotated[int, typer.Option(help="Maximum number of rows.", min=1, max=10_000)] = 50,
 ) -> None:
-    """List dead letters, the newest first.
+    """List dead letters, newest first.
 
     Example: waybill dlq list --status PENDING_REVIEW
     """
@@ -172,7 +172,7 @@ def decide(
 
     An account that signs elsewhere decides in two steps: --maker writes the document to sign, and --signature
     records the signature; a contract's approval is checked on its chain (ERC-1271). A sender that is a contract
-    re-issues its message itself, and `retry` then finds the new one.
+    re-issues its message itself; `retry` then finds the new message.
 
     Example: waybill dlq decide 0x…/axelar/0 requeue --rationale "the gateway is back"
     """
@@ -198,7 +198,7 @@ def decide(
 def verify(
     head: Annotated[str | None, typer.Option(help="Hash of an earlier record that the log must still contain.")] = None,
 ) -> None:
-    """Check that no record was changed, removed or forged. Exits with status 1 if one was.
+    """Check that no record was changed, removed or forged. Exits with status 1 if any was.
 
     Example: waybill dlq verify
     """
@@ -238,7 +238,7 @@ def _on_letters(letter: str, act: Callable[[DeadLetterReview, str], Awaitable[_T
     """Runs an operation on one letter, or on each letter of a message or an atomic action.
 
     Returns:
-        The results by the letters' ids.
+        The results, by letter id.
 
     Raises:
         CliError: no letter with that id exists.
@@ -251,7 +251,7 @@ def _on_letters(letter: str, act: Callable[[DeadLetterReview, str], Awaitable[_T
         with workspace.letters() as log:
             if log is None:
                 raise CliError(
-                    "no relayer has run here yet: there are no dead letters", next_step="waybill relayer run"
+                    "no relayer has run here yet, so there are no dead letters", next_step="waybill relayer run"
                 )
             named = _named(log, letter)
             async with connected(deployment, settings, eager=False) as chains:
@@ -265,7 +265,7 @@ def _on_letters(letter: str, act: Callable[[DeadLetterReview, str], Awaitable[_T
 
 
 def _account(workspace: Workspace, name: str | None, key: str | None, devnet_key: str) -> LocalAccount | None:
-    """Returns an account that can sign documents, or None without a name or key outside the devnet.
+    """Returns an account that can sign documents, or None if no name or key is given, except on the devnet.
 
     Raises:
         UsageError: no account with that name is configured, or it is a remote signer, which signs transactions only.
@@ -295,7 +295,7 @@ def _draft(letter: str, decision: Action, rationale: str, maker: str, file: Path
     try:
         name = maker if maker == GOVERNANCE else checksummed(maker)
     except AddressError as error:
-        raise UsageError(f"--maker is an account or GOVERNANCE: {error}") from error
+        raise UsageError(f"--maker must be an account or GOVERNANCE: {error}") from error
     drafts = _on_letters(letter, lambda review, one: review.draft(one, decision.stored, rationale, name, **reissue))
     if len(drafts) > 1:
         raise UsageError(f"{letter} has {len(drafts)} letters, and each is signed separately: {', '.join(drafts)}")
@@ -337,7 +337,7 @@ def _drafted(draft: Path) -> dict[str, Any]:
     except OSError as error:
         raise UsageError(f"{draft} can't be read: {error.strerror}") from error
     except (KeyError, TypeError, ValueError, EncodingError) as error:
-        raise UsageError(f"{draft} is not a decision that `waybill dlq decide --maker` wrote: {error!r}") from error
+        raise UsageError(f"{draft} is not a draft written by `waybill dlq decide --maker`: {error!r}") from error
     return document
 
 

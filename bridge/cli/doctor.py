@@ -72,7 +72,7 @@ _COLUMNS: Final = {"check": "check", "result": "result", "found": "found", "advi
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The finding of one check. A finding with advice is a warning unless it has failed."""
+    """The result of one check. A finding with advice is a warning, unless the check failed."""
 
     check: str
     found: str
@@ -81,13 +81,13 @@ class Finding:
 
     @property
     def result(self) -> str:
-        """``failed``; ``warning`` if it works now but may soon fail; else ``ok``."""
+        """Returns ``failed``; ``warning`` if it works now but may fail soon; else ``ok``."""
         if self.has_failed:
             return "failed"
         return "warning" if self.advice else "ok"
 
     def row(self) -> dict[str, str]:
-        """The finding for JSON."""
+        """Returns the finding for JSON."""
         return {"check": self.check, "result": self.result, "found": self.found, "advice": self.advice}
 
 
@@ -126,10 +126,10 @@ def doctor(
 
 
 def _findings(workspace: Workspace, *, offline: bool) -> Iterator[Finding]:
-    """Runs the checks. One that fails does not keep the others from running."""
+    """Runs all checks, even if some fail."""
     yield Finding("versions", f"waybill {version('waybill')}, Python {platform.python_version()}")
     for name in unknown_variables(WaybillSettings, _OTHER_VARIABLES):
-        yield Finding(f"variable {name}", "no setting has this name", "correct it, or remove it")
+        yield Finding(f"variable {name}", "no setting has this name", "correct the name, or remove the variable")
     deployment = workspace.deployment()
     yield Finding("deployments", f"{len(deployment.chains)} chains in {workspace.deployments_file}")
     try:
@@ -217,7 +217,7 @@ def _chains(subject: _Subject) -> Sequence[Finding]:
 
 
 async def _endpoint(subject: _Subject, here: ChainDeployment, url: str) -> list[Finding]:
-    """Checks that one endpoint answers, serves that chain, and has a recent newest block."""
+    """Checks that one endpoint responds, serves the chain, and has a recent head."""
     name = f"endpoint of {here.name}"
     origin = subject.settings.endpoint_policies(subject.deployment)[here.chain_id].origin
     try:
@@ -244,7 +244,7 @@ async def _endpoint(subject: _Subject, here: ChainDeployment, url: str) -> list[
 
 
 async def _chain(subject: _Subject, here: ChainDeployment, urls: tuple[str, ...]) -> list[Finding]:
-    """Checks one chain. `_endpoint` reports endpoints that do not answer."""
+    """Checks one chain. `_endpoint` reports endpoints that do not respond."""
     found: list[Finding] = []
     with suppress(*_UNREACHABLE):
         async with await EvmChain.connect(here.chain_id, urls, try_seconds=_SECONDS, chain_name=here.name) as chain:
@@ -264,7 +264,7 @@ async def _contracts(_: _Subject, here: ChainDeployment, chain: EvmChain) -> Asy
 
 
 async def _fees(_: _Subject, here: ChainDeployment, chain: EvmChain) -> AsyncIterator[Finding]:
-    """Fails on a chain without EIP-1559, where the relayer can send nothing."""
+    """Checks that the chain supports EIP-1559, without which the relayer can't send transactions."""
     try:
         await chain.fees()
     except TransientError as error:
@@ -281,7 +281,7 @@ async def _accounts(subject: _Subject, here: ChainDeployment, chain: EvmChain) -
 
 
 async def _pauser(subject: _Subject, here: ChainDeployment, chain: EvmChain) -> AsyncIterator[Finding]:
-    """Checks that the router names the tripwire's account, and that it can pay."""
+    """Checks that the router's tripwire is the configured account, and that the account can pay."""
     check, pauser = f"tripwire on {here.name}", None
     with suppress(SettingsError, InvalidKeyError):
         pauser = tripwire_signer(subject.settings).address

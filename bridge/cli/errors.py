@@ -60,7 +60,7 @@ _ENDS: Final[tuple[tuple[type[Exception], ExitCode, str | None], ...]] = (
 
 
 def as_cli_error(error: Exception) -> CliError | None:
-    """Returns the error to print, or None for an unexpected error, whose traceback is more useful."""
+    """Returns the error to print, or None for an unexpected error, which keeps its traceback."""
     if isinstance(error, CliError):
         return error
     if isinstance(error, TyperException):
@@ -77,6 +77,6 @@ def as_cli_error(error: Exception) -> CliError | None:
 
 
 def _first(group: ExceptionGroup[Exception]) -> CliError | None:
-    """Returns the first error of tasks that failed together, if all of them are expected errors."""
+    """Returns the first of several concurrent errors, if all of them are expected errors."""
     known = [found for found in map(as_cli_error, group.exceptions) if found]
     return known[0] if len(known) == len(group.exceptions) else None

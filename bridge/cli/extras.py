@@ -36,7 +36,7 @@ def is_installed(module: str) -> bool:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Exits with one line if a command needs a package that is not installed."""
+    """Exits with a one-line message if a command needs a package that is not installed."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -66,6 +66,6 @@ def extra_of(error: ModuleNotFoundError) -> str | None:
 
 
 def _end(message: str, next_step: str) -> NoReturn:
-    """Prints an error as `bridge.cli.output.fail` does, which itself needs a package."""
+    """Prints an error like `bridge.cli.output.fail`, which itself needs an optional package."""
     sys.stderr.write(f"error {message}\nnext  {next_step}\n")
     raise SystemExit(1)

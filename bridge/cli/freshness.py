@@ -1,4 +1,4 @@
-"""Prints answers from the index and the lake together with their age."""
+"""Prints results from the index and the lake together with their age."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Freshness:
 
     Attributes:
         chains: the lag on each chain.
-        max_lag: seconds of block time. An answer that lags further is not conclusive.
+        max_lag: maximum lag in seconds of block time; an answer with a longer lag is not conclusive.
     """
 
     chains: Sequence[IndexLag]
@@ -37,11 +37,11 @@ class Freshness:
 
     @property
     def behind(self) -> list[IndexLag]:
-        """The chains on which the index lags too far."""
+        """Returns the chains on which the index lags too far."""
         return [chain for chain in self.chains if chain.is_behind(self.max_lag)]
 
     def value(self) -> dict[str, Any]:
-        """The lags for JSON."""
+        """Returns the lags for JSON."""
         return {
             "behind": bool(self.behind),
             "maxBehindSeconds": self.max_lag,
@@ -65,7 +65,7 @@ class Freshness:
         """Prints an answer from the index, preceded by its age.
 
         Raises:
-            CliError: the command's own failures, with `next_step`, or the index is behind.
+            CliError: the command has failures, or the index is behind.
         """
 
         def draw(console: Console) -> None:
@@ -76,7 +76,7 @@ class Freshness:
         self.require(failures, next_step)
 
     def require(self, failures: Sequence[str] = (), next_step: str | None = None) -> None:
-        """Fails the command if it has failures of its own or the index is behind.
+        """Fails the command if it has failures or the index is behind.
 
         Raises:
             CliError: there are failures, or the index is behind.
@@ -101,8 +101,8 @@ def freshness(
     Args:
         workspace: the network's workspace.
         index: the network's index.
-        max_behind: seconds of block time; None is the setting `index.max_lag`.
-        heads: the newest blocks of the chains that answer; None asks the chains.
+        max_behind: maximum lag in seconds of block time; None uses the setting `index.max_lag`.
+        heads: the newest blocks of the chains that respond; None queries the chains.
     """
     deployment, settings = workspace.deployment(), workspace.settings()
     if heads is None:
@@ -125,14 +125,14 @@ async def _head(_: ChainDeployment, chain: EvmChain) -> Block:
 
 
 def as_of_text(tables: AsOf | None) -> str:
-    """The time of the lake tables' last refresh, in words."""
+    """Describes the time of the lake tables' last refresh."""
     if tables is None:
         return "were never refreshed: run `waybill index refresh`"
     return f"as of {utc(tables.refreshed_at)} UTC"
 
 
 def as_of_value(tables: AsOf | None) -> dict[str, Any] | None:
-    """The time of the lake tables' last refresh, for JSON."""
+    """Returns the time of the lake tables' last refresh, for JSON."""
     if tables is None:
         return None
     return {

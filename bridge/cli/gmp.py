@@ -36,10 +36,10 @@ def pause(
 ) -> None:
     """Pause a GMP, as guardian, tripwire or owner.
 
-    The router neither sends nor receives over it, and ignores its receipts.
+    While paused, the router neither sends nor receives over the GMP, and ignores its receipts.
 
-    The pause expires --for hours from now, however long a Safe's owners take to execute it. Exits with status 1 if a chain
-    refuses.
+    The pause expires --for hours from now, however long a Safe's owners take to execute it. Exits with status 1
+    if a chain rejects the call.
 
     Example: waybill gmp pause axelar --chains beta --for 6
     """
@@ -77,9 +77,9 @@ def revoke(
 ) -> None:
     """Revoke the adapter of an untrusted GMP, as revoker or owner.
 
-    Its receipts become void, and it accepts no messages.
+    Its receipts become void, and the router accepts no messages from it.
 
-    Messages that it had delivered need receipts from other GMPs. Exits with status 1 if a chain refuses.
+    Messages that it has delivered need receipts from other GMPs. Exits with status 1 if a chain rejects the call.
 
     Example: waybill gmp revoke axelar --chains beta
     """
@@ -117,7 +117,7 @@ def floor(
 
     The revoker can raise it, the owner can also lower it.
 
-    Applies at once, also to messages in flight. Exits with status 1 if the chain refuses.
+    Applies immediately, also to messages in flight. Exits with status 1 if the chain rejects the call.
 
     Example: waybill gmp floor alpha beta 2
     """
@@ -141,10 +141,10 @@ def floor(
 
 
 def _gmp_on(workspace: Workspace, named: str, chains: str | None) -> tuple[Gmp, list[ChainDeployment]]:
-    """Returns the GMP, and those of the named chains that have it.
+    """Returns the GMP, and the given chains that have it.
 
     Raises:
-        UsageError: no named chain has an adapter of the GMP.
+        UsageError: none of the given chains has an adapter for the GMP.
     """
     (gmp,), all_named = options.gmps(named), named_chains(workspace.deployment(), chains)
     wanted = [one for one in all_named if gmp in one.gmp_numbers]

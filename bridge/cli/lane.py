@@ -30,7 +30,7 @@ def list_lanes(
     *,
     history: Annotated[bool, typer.Option("--history", help="Show all changes, oldest first.")] = False,
 ) -> None:
-    """List the lanes that are paused or halted, with reason and author.
+    """List paused and halted lanes, with reason and author.
 
     Example: waybill lane list
     """
@@ -52,7 +52,7 @@ def pause(
     reason: Annotated[str, typer.Option("--reason", help="The reason, kept permanently.")],
     by: By = None,
 ) -> None:
-    """Pause a lane's deliveries until it is resumed, also across restarts.
+    """Pause a lane's deliveries until the lane is resumed, also across restarts.
 
     Deliveries in flight are finished; messages are still observed.
 

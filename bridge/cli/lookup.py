@@ -1,4 +1,4 @@
-"""Looks a message up in the relayer's store, the index and on the chains."""
+"""Looks up a message in the relayer's store, in the index, and on the chains."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Found:
     policy: MessagePolicy  # of a relayer with this workspace's settings
     ttl_violation: AssetClass | None  # the class of assets whose minimum TTL it was routed below
     id_matches: bool
-    answering: frozenset[int]  # the chains that were asked and gave an answer
+    answering: frozenset[int]  # the chains that were queried and responded
 
     def value(self) -> dict[str, Any]:
         """Returns the message for JSON."""
@@ -71,22 +71,22 @@ async def look_up(workspace: Workspace, message_id: bytes, chains: Mapping[int, 
     """Looks up a message that a chain has created; see `look_up_any`.
 
     Raises:
-        UnknownMessageError: none of the chains that answer has created it.
+        UnknownMessageError: none of the responding chains has created the message.
         TransientError: see `look_up_any`.
     """
     found = await look_up_any(workspace, message_id, chains)
     if isinstance(found, Unsent):
         network = workspace.deployment().network
-        raise UnknownMessageError(f"no chain of network {network!r} has created a message 0x{message_id.hex()}")
+        raise UnknownMessageError(f"no chain of network {network!r} has created message 0x{message_id.hex()}")
     return found
 
 
 async def look_up_any(
     workspace: Workspace, message_id: bytes, chains: Mapping[int, EvmChain] | None = None
 ) -> Found | Unsent:
-    """Looks up a message on the chains, in the relayer's store and in the index. Neither relayer nor index has to run.
+    """Looks up a message on the chains, in the relayer's store, and in the index; neither of the latter must exist.
 
-    A chain of the message that does not answer is skipped; `Explanation.unknown` says what is unknown without it.
+    A chain of the message that does not respond is skipped; `Explanation.unknown` states what is unknown without it.
 
     Args:
         workspace: the network's workspace.
@@ -94,8 +94,8 @@ async def look_up_any(
         chains: connections by chain id; None connects for this call.
 
     Raises:
-        UnknownMessageError: neither a chain nor the index knows it.
-        TransientError: it was not found, and a chain that may have created it does not answer.
+        UnknownMessageError: neither a chain nor the index knows the message.
+        TransientError: the message was not found, and a chain that may have created it does not respond.
     """
     deployment = workspace.deployment()
     stored = await asyncio.to_thread(_read_stored, workspace, message_id)
@@ -131,10 +131,10 @@ def _to_ask(deployment: Deployment, stored: Stored) -> Collection[int]:
 
 
 async def _created(client: Client, message_id: bytes, stored: Stored, heads: Collection[int]) -> Created:
-    """Returns the message as the relayer or its source has it; as the index has it, if its source does not answer.
+    """Returns the message from the relayer or its source, or from the index if the source does not respond.
 
     Raises:
-        UnknownMessageError: no chain that answers has created it, and neither relayer nor index has it.
+        UnknownMessageError: no responding chain has created the message, and neither relayer nor index knows it.
     """
     if stored.relayed:
         return Created(stored.relayed, unfunded=False, retriable=stored.retriable)
@@ -156,7 +156,7 @@ async def _found(
     answering: Mapping[int, EvmChain],
     heads: Mapping[int, Block],
 ) -> Found:
-    """Combines the answers of the message's chains with the records of relayer and index."""
+    """Combines the state on the message's chains with the records of relayer and index."""
     deployment, settings, now = workspace.deployment(), workspace.settings(), time.time()
     message, routers = created.message, readers_of(deployment, answering)
     ends = (message.source_chain, message.destination_chain)
@@ -209,7 +209,7 @@ async def _found(
 
 
 async def _gmp_pauses(deployment: Deployment, answering: Mapping[int, EvmChain], stored: Stored) -> list[GmpPause]:
-    """Returns the GMPs paused on a message's chains; for a chain that does not answer, those that the index knows."""
+    """Returns the GMPs paused on a message's chains; for a chain that does not respond, those known to the index."""
     found = await asyncio.gather(*(gmp_pauses(deployment.chain(end), chain) for end, chain in answering.items()))
     known = [one for one in stored_pauses(stored, time.time()) if one.chain_id not in answering]
     return [*(one for on_chain in found for one in on_chain), *known]
@@ -218,7 +218,7 @@ async def _gmp_pauses(deployment: Deployment, answering: Mapping[int, EvmChain],
 async def _unsent(
     deployment: Deployment, answering: Mapping[int, EvmChain], message_id: bytes, stored: Stored
 ) -> Unsent | None:
-    """Explains an id that no chain has created by the records of index and routers; None if there are none."""
+    """Explains an id that no chain has created, from records of index and routers; None if there are none."""
     routers = readers_of(deployment, answering)
     ended = {chain: (await router.progress(message_id)).outcome for chain, router in routers.items()}
     names = [deployment.chain(chain).name for chain, outcome in ended.items() if outcome is Status.EXECUTED]
@@ -235,15 +235,15 @@ class _Asked:
 
     progress: Progress
     needed: int | None  # receipts that the router requires; None if unknown
-    refusal: str | None  # why the recipient refuses it
-    has_recipient: bool  # whether a contract is at the recipient's address
+    refusal: str | None  # reason why the recipient rejects it
+    has_recipient: bool  # whether the recipient's address has code
     is_expired: bool
     paused_until: int
     guards: frozenset[IdempotencyStrategy]
 
     @property
     def outcome(self) -> Status | None:
-        """The final state, or EXPIRED if the router would accept `expire`; None if the message is open."""
+        """Returns the final state, or EXPIRED if the router would accept `expire`; None if the message is open."""
         return self.progress.outcome or (Status.EXPIRED if self.is_expired else None)
 
 

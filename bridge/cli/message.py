@@ -71,7 +71,7 @@ def list_messages(
     limit: Annotated[int, typer.Option(help="Maximum number of rows.", min=1, max=10_000)] = 20,
     max_behind: options.MaxBehind = None,
 ) -> None:
-    """List messages, newest first, as the index knows them. Exits with status 5 if the index is behind.
+    """List the messages in the index, newest first. Exits with status 5 if the index is behind.
 
     Example: waybill message list --status STALLED
     """
@@ -111,10 +111,10 @@ def retry(
         bool, typer.Option("--even-if-ended", help="Retry although the message has ended on its destination.")
     ] = False,
 ) -> None:
-    """Retry a message over other GMPs, as its sender or as the retrier that its sender appointed.
+    """Retry a message over other GMPs, as its sender or the retrier that the sender appointed.
 
-    A DIVERGED state change that the relayer follows is reconciled with its primary record instead, with the
-    relayer's own store and keys. The command then exits with status 4 while the change is not applied.
+    A DIVERGED state change that the relayer follows is reconciled with its primary record instead, using the
+    relayer's store and keys. The command then exits with status 4 until the change is applied.
 
     Example: waybill message retry 0x… --gmps wormhole
     """
@@ -158,7 +158,7 @@ def _reconcile(message_id: bytes) -> bool:
 
 @app.command()
 def execute(message: options.MessageId) -> None:
-    """Execute a message that has reached its quorum, after its recipient refused it or the execution ran out of gas.
+    """Execute a message with a quorum, after the recipient rejected it or the execution ran out of gas.
 
     Example: waybill message execute 0x…
     """
@@ -174,7 +174,7 @@ def execute(message: options.MessageId) -> None:
 
 @app.command()
 def fund(message: options.MessageId) -> None:
-    """Pay the fee of a message that was created without it, over the GMPs that its sender chose. Open to anyone.
+    """Pay the fee of a message that was created without a fee, for the GMPs that its sender chose. Open to anyone.
 
     Example: waybill message fund 0x…
     """
@@ -194,7 +194,7 @@ def cancel(
 ) -> None:
     """Ask the destination never to execute a message, as its sender.
 
-    It may have been executed before the cancellation arrives.
+    The message may be executed before the cancellation arrives.
 
     Example: waybill message cancel 0x…
     """
@@ -204,7 +204,7 @@ def cancel(
         status, there = found.explanation.status, found.deployment.chain(found.message.destination_chain).name
         if status in _ENDED:
             raise RefusedError(
-                f"the message is {status} on {there}: a cancellation would cost its fee and change nothing"
+                f"the message is {status} on {there}, so a cancellation would have no effect; nothing was sent"
             )
         return await cancelled(client, found)
 
@@ -218,7 +218,7 @@ def report(
         str | None, typer.Option(help="GMPs for the report. By default those that carry the message.")
     ] = None,
 ) -> None:
-    """Report to the source how a message ended, so that contracts there can react. Open to anyone.
+    """Report a message's outcome to the source, so that contracts there can react. Open to anyone.
 
     Example: waybill message report 0x…
     """
@@ -229,7 +229,7 @@ def report(
 def _sent_about(
     gmps: str | None, name: str, send: Callable[[Client, Message, Sequence[Gmp]], Awaitable[Sent]]
 ) -> Callable[[Client, Found], Awaitable[Mapping[str, Any]]]:
-    """Returns an operation that sends a message about another one, over the named GMPs or those that carried it."""
+    """Returns an operation that sends a message about another one, over the given GMPs or those that carried it."""
     named = None if gmps is None else options.gmps(gmps)
 
     async def act(client: Client, found: Found) -> Mapping[str, Any]:
@@ -299,7 +299,7 @@ async def _watch(workspace: Workspace, message_id: bytes, timeout: float) -> Exp
 
 
 def _has_ended(status: Status) -> bool:
-    """Whether the message's state is final, or DIVERGED, which needs a person."""
+    """Whether the message's state is final, or DIVERGED, which needs an operator."""
     return status.is_final or status is Status.DIVERGED
 
 
@@ -311,7 +311,9 @@ def _those_that_took(found: Found) -> tuple[Gmp, ...]:
     seen = {progress.gmp for progress in found.explanation.gmps}
     took = [gmp for gmp in Gmp if gmp in seen]
     if not took:
-        raise CliError("neither relayer nor index knows which GMPs carry it", next_step="name some with --gmps")
+        raise CliError(
+            "neither relayer nor index knows which GMPs carry the message", next_step="choose GMPs with --gmps"
+        )
     return tuple(took)
 
 
@@ -334,7 +336,7 @@ def _act_on(
 ) -> None:
     """Looks up a message, performs an operation on it, and prints the result.
 
-    If the message's other chain is down, a line says so, and the client gets only the chains that answer.
+    If the message's other chain is down, a line reports that, and the client only gets the responding chains.
 
     Args:
         message: the id, as typed.
@@ -353,7 +355,7 @@ def _act_on(
             if ends[where] not in found.answering:
                 name = found.deployment.chain(ends[where]).name
                 raise CliError(
-                    f"{name} does not answer, and this operation sends a transaction there", next_step="waybill status"
+                    f"{name} does not respond, but this operation sends a transaction there", next_step="waybill status"
                 )
             for line in found.explanation.unknown:
                 progress(line)

@@ -33,7 +33,7 @@ def create(
     """Write a network file with addresses from the GMPs' own registries.
 
     Without --chains, lists the public chains in the registries, with their GMPs. Values that no registry has
-    become `${PLACEHOLDER}`s in the file: set these variables, or replace them with values.
+    become `${PLACEHOLDER}`s in the file: set these variables, or replace the placeholders with values.
 
     Example: waybill network create testnet --chains sepolia,base-sepolia
     """
@@ -41,7 +41,7 @@ def create(
         _list_chains()
         return
     if name is None:
-        raise UsageError("the network needs a name", next_step=f"waybill network create NAME --chains {chains}")
+        raise UsageError("a network name is required", next_step=f"waybill network create NAME --chains {chains}")
     if not re.fullmatch(r"[a-z0-9-]+", name):
         raise UsageError(f"{name!r} is not a network name: use only a-z, 0-9 and -")
     wanted = frozenset(options.gmps(gmps))

@@ -62,8 +62,8 @@ def gmps(text: str, usable: Collection[Gmp] = tuple(Gmp), where: str = "") -> tu
 
     Args:
         text: the list.
-        usable: the GMPs that may be named.
-        where: the place that has only these GMPs, such as ``alpha → beta``, for errors.
+        usable: the GMPs that are allowed.
+        where: the place with these GMPs, such as ``alpha → beta``, for errors.
 
     Raises:
         UsageError: a name is unknown, unusable or repeated, or the list is empty.
@@ -79,9 +79,11 @@ def gmps(text: str, usable: Collection[Gmp] = tuple(Gmp), where: str = "") -> tu
             raise UsageError(f"{where} has no {gmp.label}", next_step=next_step)
     twice = sorted({gmp.label for gmp in named if named.count(gmp) > 1})
     if twice:
-        raise UsageError(f"{', '.join(twice)} is named twice in {text!r}; each GMP carries a message once per attempt")
+        raise UsageError(
+            f"{', '.join(twice)} appears more than once in {text!r}; each GMP carries a message once per attempt"
+        )
     if not named:
-        raise UsageError("no GMP named", next_step=next_step)
+        raise UsageError("no GMP given", next_step=next_step)
     return named
 
 
@@ -101,10 +103,10 @@ def lane(deployment: Deployment, source: str, destination: str) -> tuple[ChainDe
 
 
 def member(known: Iterable[_Named], text: str, what: str) -> _Named:
-    """Returns the member of an enumeration that an option names, such as ``state-sync`` for ``STATE_SYNC``.
+    """Returns the enumeration member for an option's value, such as ``STATE_SYNC`` for ``state-sync``.
 
     Args:
-        known: the members that may be named.
+        known: the allowed members.
         text: the name, as typed.
         what: a noun for the members, for errors.
 
@@ -126,7 +128,7 @@ def hex_bytes(text: str, what: str, *, length: int | None = None, next_step: str
         text: the digits, as typed.
         what: a noun for the value, such as ``a message id``, for errors.
         length: the required number of bytes; None accepts any.
-        next_step: the hint that an error gives.
+        next_step: the hint in the error.
 
     Raises:
         UsageError: the text is not hex, or has another length.
@@ -137,7 +139,7 @@ def hex_bytes(text: str, what: str, *, length: int | None = None, next_step: str
         value = None
     if value is None or length not in (None, len(value)):
         digits = "an even number of" if length is None else 2 * length
-        raise UsageError(f"{text[:80]!r} is not {what}: 0x and {digits} hex digits are needed", next_step=next_step)
+        raise UsageError(f"{text[:80]!r} is not {what}: expected 0x and {digits} hex digits", next_step=next_step)
     return value
 
 

@@ -57,7 +57,7 @@ class UsageError(CliError):
     """An invalid option or argument."""
 
     def __init__(self, message: str, *, next_step: str | None = None) -> None:
-        """Stores the message, for exit code 2."""
+        """Stores the message; the exit code is 2."""
         super().__init__(message, code=ExitCode.USAGE, next_step=next_step)
 
 
@@ -139,7 +139,7 @@ def rows_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], ti
 
 
 def details(value: Mapping[str, Any]) -> Table:
-    """Returns a table of a JSON object's values, without the empty ones."""
+    """Returns a table of a JSON object's non-empty values."""
     shown = {name: _cell(one) for name, one in value.items()}
     return facts({_CAPITAL.sub(_in_words, name): text for name, text in shown.items() if text})
 

@@ -48,7 +48,7 @@ def run(
     ] = False,
     http: options.Http = None,
 ) -> None:
-    """Observe every chain, deliver messages, and make the retries that the index requests, until Ctrl-C.
+    """Observe every chain, deliver messages, and perform the retries that the index requests, until Ctrl-C.
 
     Resumes where it stopped, even after a kill.
 

@@ -1,4 +1,4 @@
-"""`waybill report`: totals, latencies, costs and divergences, as the index has them."""
+"""`waybill report`: totals, latencies, costs and divergences from the index."""
 
 from __future__ import annotations
 
@@ -62,9 +62,12 @@ _TABLES: Final = {
 
 
 def report(*, max_behind: options.MaxBehind = None) -> None:
-    """Print the index's totals: messages, retries, duplicates, divergences, latencies, costs, and what redundancy gained.
+    """Print the index's totals.
 
-    Figures come from the lake's tables, count final blocks, and are as old as the last refresh; retry requests are current. Exits with status 5 if the index is behind.
+    Messages, retries, duplicates, divergences, latencies, costs, and the benefit of redundancy.
+
+    Figures come from the lake's tables, count final blocks, and are as old as the last refresh; retry requests
+    are current. Exits with status 5 if the index is behind.
 
     Example: waybill report
     """
@@ -101,7 +104,7 @@ def report(*, max_behind: options.MaxBehind = None) -> None:
 
 
 def _rows(found: Report) -> dict[str, Any]:
-    """The report's tables for JSON."""
+    """Returns the report's tables for JSON."""
     return {
         "perGmp": {
             gmp_label(row["gmp"]): {name: row[name] for name in ("dispatched", "received", "duplicates")}
@@ -115,7 +118,7 @@ def _rows(found: Report) -> dict[str, Any]:
 
 
 def tables(found: Report, deployment: Deployment) -> Iterator[Table]:
-    """The report's tables that have rows, with the names of lanes and GMPs."""
+    """Returns the report's non-empty tables, with the names of lanes and GMPs."""
     for field, (title, columns) in _TABLES.items():
         rows = [_with_names(row, deployment) for row in getattr(found, field)]
         if rows:

@@ -37,7 +37,7 @@ _OWNED: Final = contract(
 class Role(StrEnum):
     """A role that can be assigned to an account.
 
-    By the owner, or for RETRIER by the sender whose messages it retries.
+    The owner assigns it; RETRIER is assigned by the sender whose messages it retries.
     """
 
     GUARDIAN = "guardian"
@@ -75,7 +75,7 @@ def show(
         ),
     ] = None,
 ) -> None:
-    """Show the account in each role on each chain, read from the chains now.
+    """Show the current account in each role on each chain.
 
     Example: waybill role show
     """
@@ -112,7 +112,7 @@ def set_role(
 ) -> None:
     """Assign a role to an account, as the router's owner.
 
-    The retrier is assigned by the sender whose messages it may retry. Exits with status 1 if a chain refuses.
+    The retrier is assigned by the sender whose messages it may retry. Exits with status 1 if a chain rejects the call.
 
     Example: waybill role set guardian 0x2222222222222222222222222222222222222222 --chains beta
     """
@@ -139,7 +139,7 @@ def transfer(
 ) -> None:
     """Offer the ownership of routers and parameters to an account, as their owner.
 
-    It takes effect when the account accepts.
+    The transfer takes effect when the account accepts it.
 
     `nobody` withdraws the offer. Parameters that the signer does not own are skipped.
 
@@ -177,7 +177,7 @@ def accept(
         is_offered_to_another = router.pending != _NOBODY and by.lower() != router.pending.lower()
         if by.lower() not in (router.owner.lower(), router.pending.lower()) or is_offered_to_another:
             offered = "nobody" if router.pending == _NOBODY else to_checksum_address(router.pending)
-            raise DeployError(f"chain {here.name!r}: the router is offered to {offered}, and not to {by}")
+            raise DeployError(f"chain {here.name!r}: ownership of the router is offered to {offered}, not to {by}")
         offered_to_it = [one for one in owned if one.pending.lower() == by.lower()]
         return [
             Transaction(f"{one.name} accepted", one.address, _OWNED.encode("acceptOwnership")) for one in offered_to_it
@@ -233,7 +233,7 @@ def _account(text: str) -> str:
     try:
         account = checksummed(text)
     except AddressError as error:
-        raise UsageError(f"an account, or `nobody`: {error}") from error
+        raise UsageError(f"expected an account or `nobody`: {error}") from error
     if int(account, 16) == 0:
         raise UsageError(f"{text!r} is not an account; `nobody` clears the role")
     return account

@@ -19,7 +19,7 @@ class RootOptions:
     """The global options; None if not given.
 
     Attributes:
-        network: the name of a deployments file.
+        network: the network's name.
         config: the settings file.
         as_json: whether answers and errors are JSON.
         signer: the name of an account in the settings' table `accounts`.
@@ -49,13 +49,13 @@ def current() -> RootOptions:
 
 
 def hoisted(arguments: Sequence[str]) -> list[str]:
-    """Moves global options to the front: `waybill message list --json` means `waybill --json message list`."""
+    """Moves global options to the front: `waybill message list --json` becomes `waybill --json message list`."""
     first, rest = separated(arguments)
     return first + rest
 
 
 def separated(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Splits arguments into global options with their values, and the rest. Arguments after `--` are left alone."""
+    """Splits arguments into global options with their values, and the rest. Arguments after `--` are left unchanged."""
     first: list[str] = []
     rest: list[str] = []
     words = iter(arguments)

@@ -59,7 +59,7 @@ def send(
     usable = deployment.gmps_between(origin.chain_id, target.chain_id)
     named = options.gmps(gmps, usable, f"{origin.name} → {target.name}")
     if quorum is not None and not 1 <= quorum <= len(named):
-        raise UsageError(f"--quorum {quorum} can't be reached with {len(named)} GMPs; give 1 to {len(named)}")
+        raise UsageError(f"--quorum {quorum} can't be reached with {len(named)} GMPs; choose 1 to {len(named)}")
     receiver = recipient or target.examples.get("inbox")
     if receiver is None:
         raise UsageError(f"chain {target.name} has no example inbox", next_step="give --recipient")
@@ -74,7 +74,7 @@ def send(
         ttl=ttl,
         kind=options.member((one for one in Kind if one < Kind.CANCELLATION), kind, "kind"),
         retriable=retriable,
-        check_recipient=False,  # checked below, where the error names --anyway
+        check_recipient=False,  # checked below, where the error mentions --anyway
     )
     work = _route(
         workspace,
@@ -108,7 +108,7 @@ async def _route(
 ) -> tuple[Sent, Progress | None]:
     """Sends a message, and waits up to `patience` seconds for its execution; None does not wait.
 
-    The destination need not answer. The progress is None if there was no wait, or no answer in the end.
+    The destination need not respond. The progress is None without a wait, or if the destination did not respond.
     """
     (origin, target), deployment = lane, workspace.deployment()
     ends = [origin.chain_id, target.chain_id]
@@ -133,14 +133,14 @@ async def _refuse_unexecutable(
     """Rejects a message that could be paid for but not executed.
 
     Raises:
-        CliError: the recipient has no code, or demands more GMPs than are named.
+        CliError: the recipient has no code, or demands more GMPs than are given.
     """
     origin, target = lane
     if not await there.code(request.recipient):
         raise CliError(
-            f"{request.recipient} on {target.name} has no contract: the message would be paid for and delivered, but not executed"
-            " (recipients implement IERC7786Recipient)",
-            next_step="name a contract with --recipient, or add --anyway",
+            f"{request.recipient} on {target.name} is not a contract: the message would be paid for and "
+            "delivered, but not executed (recipients implement IERC7786Recipient)",
+            next_step="give a contract with --recipient, or add --anyway",
         )
     demand = await RouterReader(there, target.router).demand(request.recipient, origin.chain_id)
     counted = [gmp for gmp in request.named if demand.gmps is None or gmp in demand.gmps]
@@ -148,14 +148,14 @@ async def _refuse_unexecutable(
         raise CliError(
             f"{request.recipient} requires {demand.quorum} GMPs for messages from {origin.name}, but only {len(counted)} of the"
             " given GMPs count: the message would not be executed before a retry over others",
-            next_step="name more with --gmps, or add --anyway",
+            next_step="add GMPs with --gmps, or add --anyway",
         )
 
 
 async def _executed(client: Client, message: Message, patience: float) -> Progress | None:
-    """Waits until the message is executed or the time is over.
+    """Waits for a message's execution, for at most `patience` seconds.
 
-    Returns its progress; None if the destination does not answer.
+    Returns its progress; None if the destination does not respond.
     """
     deadline = time.monotonic() + patience
     while True:

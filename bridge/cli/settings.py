@@ -1,4 +1,4 @@
-"""The settings of all programs: those of the relayer, and those of the index."""
+"""The settings of all programs: relayer and index."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def status(
     *,
     max_behind: options.MaxBehind = None,
 ) -> None:
-    """Show the health of chains, relayer and index: queues, held lanes, state changes not applied yet, streams.
+    """Show the health of chains, relayer and index: queues, held lanes, unapplied state changes, streams.
 
     Exits with status 1 if a chain is unreachable, with 5 if the index is behind.
 

@@ -27,7 +27,7 @@ def backup(
 ) -> None:
     """Write a consistent backup of the relayer's store while relayers are running.
 
-    The backup is one SQLite file, also for a store in PostgreSQL. Either kind of store can be restored from it.
+    The backup is one SQLite file, even for a store in PostgreSQL, and can be restored into either.
 
     Example: waybill store backup before-upgrade.db
     """
@@ -43,10 +43,10 @@ def restore(
     replace: Annotated[bool, typer.Option("--replace", help="Overwrite the store.")] = False,
     store: options.StoreUrl = None,
 ) -> None:
-    """Restore a backup, and mark the nonces that were used since. No relayer may be running.
+    """Restore a backup, and mark the nonces used since then. No relayer may be running.
 
-    Messages sent after the backup are found again on their chains. Deliveries made since are recognised before
-    anything is sent.
+    Messages sent after the backup are found again on their chains, and deliveries made since are recognised
+    before anything is sent.
 
     Example: waybill store restore before-upgrade.db --replace
     """
@@ -55,7 +55,7 @@ def restore(
     settings = workspace.settings()
 
     async def put_back() -> tuple[Copied, int]:
-        """Connects before restoring: a restored store with unreconciled nonces could reuse them."""
+        """Connects before restoring, since a restored store with unreconciled nonces could reuse them."""
         async with connected(deployment, settings) as chains:
             copied = restore_store(path, settings.store, replace=replace)
             opened = open_store(settings.store)

@@ -57,9 +57,9 @@ def web(
 
     Reads the stores of relayer and index, whether or not they run. Ctrl-C ends it.
 
-    The API's changes require WAYBILL_API_TOKEN as a bearer token. Dead letters are shown to everybody who reaches a loopback
-    address, and elsewhere to operators, who sign in with the token as the password. Put a reverse proxy in front of a public
-    server, and set the token.
+    Changes over the API require WAYBILL_API_TOKEN as a bearer token. On a loopback address, dead letters are
+    shown to everybody; elsewhere only to operators, who sign in with the token as the password. Put a reverse
+    proxy in front of a public server, and set the token.
 
     Example: waybill web --http 127.0.0.1:8080
     """

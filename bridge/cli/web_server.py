@@ -102,7 +102,7 @@ def serve(
 
 
 def is_open(http: str, settings: Settings, trusted_proxy: str | None) -> bool:
-    """Whether the server is as open as its files: only this machine reaches it, and no token is configured."""
+    """Whether dead letters are shown to everybody: only this machine reaches the server, and no token is configured."""
     if settings.api_token is not None or trusted_proxy is not None:
         return False
     host = http.rpartition(":")[0].strip("[]")
@@ -188,7 +188,7 @@ async def review_without_key(sources: Sources, settings: Settings) -> AsyncItera
 
     Raises:
         DecisionError: no relayer has run here yet.
-        TransientError: a chain gives no usable answer.
+        TransientError: a chain returns no usable response.
     """
     store, log = sources.store(), sources.dead_letters()
     if store is None or log is None:

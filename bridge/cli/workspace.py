@@ -49,8 +49,8 @@ class Workspace:
     Attributes:
         network: the network's name.
         root: the folder of the files.
-        config: the settings file that a flag names; None is the default.
-        arguments: settings given as flags; None is not given.
+        config: the settings file given by a flag; None uses the default.
+        arguments: settings given as flags; None means not given.
     """
 
     network: str
@@ -72,7 +72,7 @@ class Workspace:
 
     @classmethod
     def current(cls, **arguments: Any) -> Workspace:
-        """Returns the workspace that the global options name.
+        """Returns the workspace selected by the global options.
 
         Raises:
             UsageError: see `of`.
@@ -86,7 +86,7 @@ class Workspace:
 
     @property
     def plan_file(self) -> Path:
-        """The default location of the network file. It may be absent."""
+        """The default location of the network file, which may be absent."""
         return self.root / "networks" / f"{self.network}.json"
 
     @property
@@ -125,8 +125,8 @@ class Workspace:
         """Reads the deployments file.
 
         Raises:
-            CliError: it does not exist.
-            DeploymentError: it is invalid.
+            CliError: the file does not exist.
+            DeploymentError: the file is invalid.
         """
         try:
             text = self.deployments_file.read_text()
@@ -141,9 +141,9 @@ class Workspace:
 
     @property
     def settings_file(self) -> Path | None:
-        """The file that a flag or ``WAYBILL_CONFIG`` names, else ``waybill.toml`` beside the deployments folder.
+        """The file given by a flag or ``WAYBILL_CONFIG``, else ``waybill.toml`` beside the deployments folder.
 
-        None if there is none.
+        None if neither exists.
         """
         usual, variable = self.root / FILE_NAME, os.environ.get("WAYBILL_CONFIG")
         return self.config or (Path(variable) if variable else usual if usual.exists() else None)
@@ -152,7 +152,7 @@ class Workspace:
         """Loads the network's settings.
 
         Raises:
-            SettingsError: they are invalid.
+            SettingsError: the settings are invalid.
         """
         defaults = {
             "store": f"sqlite:///{self.bridge_store}",
@@ -163,14 +163,14 @@ class Workspace:
 
     @property
     def store(self) -> str:
-        """The URL of the relayer's store. A store that the settings name must exist.
+        """Returns the URL of the relayer's store. A store given in the settings must exist.
 
-        The default store is created on first use. A missing named store is more likely a typo: a relayer with
-        an empty store would repeat another relayer's deliveries, and a list would be empty.
+        The default store is created on first use. A missing configured store is more likely a typo: a relayer
+        with an empty store would repeat another relayer's deliveries, and lists would be empty.
 
         Raises:
-            CliError: the named store does not exist, or is a database without tables.
-            StoreError: the URL names something else.
+            CliError: the configured store does not exist, or is a database without tables.
+            StoreError: the URL does not lead to a store.
             SettingsError: the settings are invalid.
         """
         url = self.settings().store
@@ -198,7 +198,7 @@ class Workspace:
 
         Raises:
             CliError: see `store`.
-            SettingsError: the settings are invalid, or name chains that the network lacks.
+            SettingsError: the settings are invalid, or mention chains that the network lacks.
         """
         settings = self.settings().model_copy(update={"store": self.store})
         check_chains(settings, self.deployment())
@@ -211,7 +211,7 @@ class Workspace:
         See `startup_checks.check_relayer`.
 
         Raises:
-            CliError: the network is not deployed, or a named SQLite store does not exist.
+            CliError: the network is not deployed, or a configured SQLite store does not exist.
             SettingsError: the settings are incomplete.
         """
         from bridge.service.startup_checks import check_relayer
@@ -264,7 +264,7 @@ class Workspace:
         """Opens the relayer's store; None if no relayer has run yet.
 
         Raises:
-            CliError: the settings name a store that does not exist.
+            CliError: the configured store does not exist.
         """
         url = self.store
         if _is_missing_file(url):
@@ -290,5 +290,5 @@ class Workspace:
 
 
 def _is_missing_file(url: str) -> bool:
-    """Whether a URL names a SQLite file that does not exist. Works without a database library, which is optional."""
+    """Whether a URL names a SQLite file that does not exist. Needs no database library, which is optional."""
     return url.startswith(_SQLITE) and not Path(url.removeprefix(_SQLITE).partition("?")[0]).exists()

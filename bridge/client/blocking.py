@@ -25,7 +25,7 @@ _Result = TypeVar("_Result")
 def _blocking(
     method: Callable[Concatenate[Client, _Parameters], Coroutine[Any, Any, _Result]],
 ) -> Callable[Concatenate[BlockingClient, _Parameters], _Result]:
-    """Wraps a method for synchronous callers, keeping its documentation."""
+    """Wraps an asynchronous method for synchronous callers, keeping its docstring."""
 
     @wraps(method)
     def run(self: BlockingClient, /, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
@@ -35,10 +35,10 @@ def _blocking(
 
 
 class BlockingClient:
-    """Runs `Client` on an event loop of its own.
+    """Runs `Client` on its own event loop.
 
-    Use it as a context manager, in a single thread without a running loop. Every method is that of `Client` with the
-    same name, and raises the same exceptions.
+    Use it as a context manager, in a single thread without a running event loop. Every method calls the method
+    of `Client` with the same name, and raises the same exceptions.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class BlockingClient:
         account: BaseAccount | None = None,
         asset_classes: Sequence[AssetClass] = (),
     ) -> None:
-        """Takes the arguments of `Client`; the chains are those of the deployment, connected on entry."""
+        """Creates a client, see `Client`. Entering the context connects to the deployment's chains."""
         self._asset_classes = asset_classes
         self._deployment = deployment
         self._account = account
@@ -59,7 +59,7 @@ class BlockingClient:
         """Connects to the network's chains.
 
         Raises:
-            TransientError: no endpoint of a chain answered.
+            TransientError: no endpoint of a chain responded.
         """
         self._opened = self._runner.run(self._open())
         return self

@@ -102,7 +102,7 @@ class NoRecipientError(RefusedError):
 
 
 class NotIncludedError(Exception):
-    """A transaction was broadcast but not included in time."""
+    """A transaction was broadcast but not included before the timeout."""
 
 
 class UnknownMessageError(LookupError):
@@ -131,16 +131,16 @@ class RouteRequest:
 
     @property
     def named(self) -> tuple[Gmp, ...]:
-        """The GMPs, in order.
+        """Returns the GMPs, in order.
 
         Raises:
-            UnknownGmpError: a name is not a GMP's.
+            UnknownGmpError: no GMP has that name.
         """
         return named_gmps(self.gmps)
 
     @property
     def data(self) -> bytes:
-        """The payload as bytes."""
+        """Returns the payload as bytes."""
         return self.payload.encode() if isinstance(self.payload, str) else self.payload
 
 
@@ -148,7 +148,7 @@ def named_gmps(gmps: Sequence[Gmp | str]) -> tuple[Gmp, ...]:
     """Parses GMPs given as numbers or names; a string may contain several names, separated by commas.
 
     Raises:
-        UnknownGmpError: a name is not a GMP's.
+        UnknownGmpError: no GMP has that name.
     """
     items: Sequence[Gmp | str] = gmps.split(",") if isinstance(gmps, str) else gmps
     return tuple(Gmp.parse(item) if isinstance(item, str) else item for item in items)
@@ -176,7 +176,7 @@ class Sent:
 
     @property
     def transaction(self) -> bytes:
-        """The transaction's hash."""
+        """Returns the transaction's hash."""
         return self.receipt.transaction_hash
 
 
@@ -187,7 +187,7 @@ class Created:
     message: Message
     unfunded: bool  # created without its fee and not funded since
     retriable: bool | None  # None: unknown
-    gmps: frozenset[Gmp] = frozenset()  # that its sender chose, where its event was read
+    gmps: frozenset[Gmp] = frozenset()  # GMPs that the sender chose, if the event was read
 
 
 class Client:
@@ -200,12 +200,12 @@ class Client:
         account: BaseAccount | Signer | None = None,
         asset_classes: Sequence[AssetClass] = (),
     ) -> None:
-        """Creates a client; nothing is requested yet.
+        """Creates a client without sending requests.
 
         Args:
             deployment: The network's deployment.
-            chains: Connected chains by id, such as those of `bridge.evm.chain.open_chains`; chains that are left out cannot
-                be used.
+            chains: Connections by chain id, such as those of `bridge.evm.chain.open_chains`; chains that are
+                left out can't be used.
             account: Signs transactions; without one, the client only reads.
             asset_classes: Classes whose minimum TTLs apply to routed messages.
         """
@@ -298,7 +298,7 @@ class Client:
         request = replace(request, ttl=resolve_ttl(ttl, None if asset_class is None else asset_class.min_ttl))
         await refuse_short_ttl(self._chain(origin), origin, request)
         if request.check_recipient and destination.chain_id in self._chains:
-            with suppress(TransientError):  # a destination that does not answer is not checked
+            with suppress(TransientError):  # a destination that does not respond is not checked
                 if not await is_contract(self._chain(destination), request.recipient):
                     raise NoRecipientError(request.recipient, destination.name)
         fees = await self._priced(origin, draft, request.named, request.min_dispatched)
@@ -343,8 +343,8 @@ class Client:
         Raises:
             NothingToRetryError: the message has ended, according to a reachable destination; nothing was sent.
             FeeCapError: the fees exceed `max_fee`; nothing was sent.
-            RefusedError: the router rejected the call: not the sender, not retriable, or the message differs from the
-                original.
+            RefusedError: the router rejected the call: the account is not the sender, or the message is not
+                retriable or differs from the original.
         """
         origin = self._deployment.chain(message.source_chain)
         if not even_if_ended:
@@ -375,7 +375,7 @@ class Client:
         """
         origin, created = self._deployment.chain(message.source_chain), await self.created(message.id)
         if not created.unfunded:
-            raise RefusedError(f"message 0x{message.id.hex()} has been paid for")
+            raise RefusedError(f"message 0x{message.id.hex()} is already paid for")
         gmps = sorted(created.gmps)
         fees = await self._priced(origin, message, gmps, message.quorum)
         call = ROUTER.encode("fund", message_tuple(message), self._sender)
@@ -385,13 +385,14 @@ class Client:
     async def cancel(self, message: Message, gmps: Sequence[Gmp], min_dispatched: int = 1) -> Sent:
         """Sends a cancellation that stops the destination from executing a message.
 
-        It may be executed before that arrives.
+        The message may be executed before the cancellation arrives.
 
         Returns:
             The cancellation, which is itself a message.
 
         Raises:
-            RefusedError: the router rejected the call: not the sender, or not a message of this router.
+            RefusedError: the router rejected the call: the account is not the sender, or the router did not
+                create the message.
         """
         origin = self._deployment.chain(message.source_chain)
         fees = await self.quote(origin, cancellation_of(message), gmps)
@@ -409,7 +410,7 @@ class Client:
             The report, which is itself a message.
 
         Raises:
-            RefusedError: the router rejected the call: the message has not ended there.
+            RefusedError: the router rejected the call: the message has not ended on the destination.
         """
         destination = self._deployment.chain(message.destination_chain)
         call = await self.report_call(message, gmps, self._sender)
@@ -433,7 +434,10 @@ class Client:
         return await self._transact(destination, ROUTER.encode("expire", message_tuple(message)), 0)
 
     async def appoint_retrier(self, source: int | str, retrier: str) -> Receipt:
-        """Lets another account retry all messages of this one on a chain; the zero address revokes that."""
+        """Allows another account to retry all messages of this account on a chain.
+
+        The zero address revokes the permission.
+        """
         return await self._transact(self._deployment.chain(source), ROUTER.encode("appointRetrier", retrier), 0)
 
     async def refuse_ended(self, message: Message) -> None:
@@ -460,7 +464,7 @@ class Client:
     async def wait(self, message: Message, timeout: float) -> Progress:  # noqa: ASYNC109  # the user's own limit
         """Waits until the message ends or `timeout` seconds have passed, and returns its progress.
 
-        The progress says whether the message was executed.
+        The progress states whether the message was executed.
         """
         progress = Progress(frozenset(), executed=False, ended=False)
         async for progress in self.watch(message, timeout):
@@ -627,7 +631,7 @@ async def refuse_short_ttl(chain: Chain, source: ChainDeployment, request: Route
 
     Raises:
         TtlTooShortError: the message would expire before delivery; nothing was sent.
-        TransientError: the chain did not answer.
+        TransientError: the chain did not respond.
     """
     if not request.ttl or request.kind is Kind.HEARTBEAT:
         return
@@ -640,7 +644,7 @@ async def seconds_to_finality(chain: Chain, deployed: ChainDeployment) -> float:
     """Returns the current delay in seconds until relayers act on a block: the age of the newest such block.
 
     Raises:
-        TransientError: the chain did not answer.
+        TransientError: the chain did not respond.
     """
     head = await chain.head()
     rule = FinalityRule.of(deployed)
@@ -649,20 +653,21 @@ async def seconds_to_finality(chain: Chain, deployed: ChainDeployment) -> float:
 
 
 async def transact(chain: Chain, account: BaseAccount | Signer, call: Call, *, nonce: int | None = None) -> Receipt:
-    """Sends one transaction and waits until it is included, offering more for it every 15 seconds.
+    """Sends one transaction and waits until it is included, raising its fees every 15 seconds.
 
-    For accounts that send one transaction at a time; a relayer's traffic uses the nonce ledger (`bridge.evm`).
+    Suitable for accounts that send one transaction at a time; the relayer uses the nonce ledger (`bridge.evm`).
 
     Args:
         chain: Connected chain.
         account: Signs and pays.
         call: Target, calldata and value.
-        nonce: The account's next nonce, where the caller counts; None asks the chain.
+        nonce: The account's next nonce, if the caller counts nonces; None queries the chain.
 
     Raises:
-        RefusedError: the contract reverts, the account lacks funds, or another transaction took its nonce.
-        NotIncludedError: the transaction was not included in time, or no node confirmed that it accepted it.
-        TransientError: the chain did not answer before anything was sent.
+        RefusedError: the contract reverts, the account lacks funds, or another transaction used the nonce.
+        NotIncludedError: the transaction was not included before the timeout, or no node confirmed that it
+            accepted the transaction.
+        TransientError: the chain did not respond, and nothing was sent.
     """
     sender = str(account.address)
     try:
@@ -696,7 +701,7 @@ async def _included(chain: Chain, account: BaseAccount | Signer, unsigned: Unsig
         if waited >= len(hashes) * _RAISE_SECONDS:
             rise = _FEE_RISE ** len(hashes)
             fees = Fees(int(unsigned.fees.max_fee * rise), int(unsigned.fees.priority_fee * rise))
-            with suppress(TransientError):  # an earlier version may be included already
+            with suppress(TransientError):  # an earlier version may already be included
                 signed = await _signed(account, replace(unsigned, fees=fees))
                 hashes.append(signed.hash)
                 await chain.broadcast(signed.raw)
@@ -715,7 +720,7 @@ async def _broadcast(chain: Chain, account: BaseAccount | Signer, unsigned: Unsi
     """Signs and broadcasts a transaction; returns its hash.
 
     Raises:
-        RefusedError: the account lacks funds, or another of its transactions took the nonce, so this one was dropped.
+        RefusedError: the account lacks funds, or another of its transactions used the nonce, so this one was dropped.
         NotIncludedError: no node confirmed that it accepted the transaction.
     """
     sender, signed = str(account.address), await _signed(account, unsigned)
@@ -724,7 +729,7 @@ async def _broadcast(chain: Chain, account: BaseAccount | Signer, unsigned: Unsi
     except InsufficientFundsError as error:
         needed = unsigned.value + unsigned.gas * unsigned.fees.max_fee
         raise RefusedError(await _funds_error(chain, sender, needed)) from error
-    except UnansweredError as error:  # a node may have accepted it all the same
+    except UnansweredError as error:  # a node may have accepted it nevertheless
         raise NotIncludedError(
             f"no node confirmed that it accepted transaction 0x{signed.hash.hex()} ({error}); look it up before sending"
             " again"
@@ -738,8 +743,8 @@ async def _broadcast(chain: Chain, account: BaseAccount | Signer, unsigned: Unsi
             raise
         others = f"{waiting} still pending" if waiting else "one at the same time"
         raise RefusedError(
-            f"account {sender} sent other transactions on chain {chain.chain_id}, {others}; this one was not sent: wait for"
-            " the others and try again, or use another account"
+            f"account {sender} sent other transactions on chain {chain.chain_id} ({others}), so this "
+            "transaction was not sent: wait for them and try again, or use another account"
         ) from error
     return signed.hash
 

@@ -1,4 +1,6 @@
-"""Dead letters: messages that used up their tries, kept in full until an operator decides. Decisions are never deleted.
+"""Dead letters: messages that used up their tries, kept in full until an operator decides about them.
+
+Decisions are never deleted.
 
 The four steps are those of the OIP fault tolerance document: notify (`alerts`), analyse (`analysis`), decide
 (`decisions`) and record (the log itself, `bridge.records.dead_letters`, whose integrity `integrity` verifies).

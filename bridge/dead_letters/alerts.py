@@ -1,6 +1,7 @@
 """Alerts about dead letters.
 
-Each letter on each channel, with a severity that grows with their number, and tampering at once.
+Each channel is notified of each letter, with a severity that grows with the number of letters, and immediately
+of tampering.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _log = structlog.get_logger(__name__)
 
 _HOUR: Final = 3600  # seconds
 _BATCH: Final = 100  # records read at once
-_REMEMBERED: Final = 60.0  # seconds for which the thresholds on chain are not asked for again
+_REMEMBERED: Final = 60.0  # seconds for which the thresholds on chain are cached
 
 
 class Parameters(Protocol):
@@ -36,10 +37,10 @@ class Parameters(Protocol):
 
 
 class Alerts:
-    """Reports the log to every channel, each from its own cursor.
+    """Reports the log's records to every channel, each with its own cursor.
 
-    A channel that fails or is silent is retried later and delays no other. A process that dies between a notice
-    and its cursor sends the notice again with the same key.
+    A channel that fails or does not respond is retried later and delays no other. A process that dies between
+    sending a notice and storing the cursor sends the notice again with the same key.
     """
 
     def __init__(self, log: DeadLetterLog, channels: Sequence[Channel], parameters: Parameters, clock: Clock) -> None:
@@ -57,7 +58,7 @@ class Alerts:
         """Reports to every channel that another account changed the log; never suppressed or postponed.
 
         Returns:
-            Whether every channel accepted it, if there was anything to report.
+            Whether every channel accepted the report; true if there was nothing to report.
         """
         for violation in verified.violations:
             _log.critical("dead letters were tampered with", violation=str(violation))
@@ -111,7 +112,7 @@ class Alerts:
         return _entered(record, record.document, in_an_hour, severity)
 
     async def _current_thresholds(self) -> Thresholds:
-        """Returns the thresholds on chain, or the last known ones while the chain does not answer."""
+        """Returns the thresholds on chain, or the last known ones while the chain does not respond."""
         try:
             return (await self._thresholds.look()).value
         except TransientError as error:
@@ -120,7 +121,7 @@ class Alerts:
 
 
 def severity_of(in_an_hour: int, thresholds: Thresholds) -> Severity:
-    """Returns the severity of an alert after `in_an_hour` dead letters within an hour."""
+    """Returns the severity of an alert when there were `in_an_hour` dead letters within an hour."""
     if in_an_hour >= thresholds.critical:
         return Severity.CRITICAL
     return Severity.ERROR if in_an_hour >= thresholds.alert else Severity.WARNING

@@ -1,4 +1,4 @@
-"""Analysis for an operator's decision about a dead letter: the four questions of the document. Does no I/O."""
+"""Analysis for an operator's decision about a dead letter: answers OIP's four questions. Does no I/O."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class Situation:
 
     executed: bool = False
     ended: bool = False  # expired, marked or not, or cancelled
-    known: bool = True  # False: the chain did not answer
+    known: bool = True  # False: the chain did not respond
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
-    """The answers, each a verdict with its reason."""
+    """The answers to the four questions, each a verdict with its reason."""
 
     permanent: str
     systemic: str
     would_succeed: str
     governance: str
-    suggestion: str  # a decision, for a human to take or leave
+    suggestion: str  # a suggested decision
     can_requeue: bool  # whether the same delivery could still succeed
 
 
@@ -58,10 +58,10 @@ def analyse(
         letter: The letter.
         document: Document of its first or latest entry.
         message: The original message.
-        others: Letters that entered within an hour of it.
+        others: Letters that entered within an hour of this one.
         deliveries: All deliveries of the message.
         situation: State on the destination.
-        replacement: Id of the message that replaces it by decision.
+        replacement: Id of the message that replaces this one by an operator's decision.
         now: Unix seconds.
     """
     permanent, why_permanent = _permanent(document)
@@ -100,7 +100,7 @@ _SAY_NOTHING: Final = (FailureKind.INTERRUPTED, FailureKind.UNANSWERED, FailureK
 
 
 def _is_paused(error: str) -> bool:
-    """Whether the router's own words name a pause; quoted text comes from strangers and is ignored."""
+    """Whether the router's own text mentions a pause; quoted text is untrusted and ignored."""
     return _PAUSED.search(_QUOTED.sub("", error)) is not None
 
 

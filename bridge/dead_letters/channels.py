@@ -23,7 +23,7 @@ _LONGEST_SUMMARY: Final = 1024  # characters; PagerDuty's limit
 
 
 class Severity(StrEnum):
-    """The severity of a notice, in PagerDuty's words."""
+    """The severity of a notice, in PagerDuty's terms."""
 
     INFO = "info"
     WARNING = "warning"
@@ -35,7 +35,7 @@ class Severity(StrEnum):
 class Notice:
     """An alert to send."""
 
-    key: str  # a repeated notice has the same key, so that the channel can recognise it
+    key: str  # the same for a repeated notice, so that the channel can deduplicate it
     severity: Severity
     summary: str  # one line
     details: Mapping[str, Any]  # JSON
@@ -52,7 +52,7 @@ class Channel(Protocol):
         """Sends a notice.
 
         Raises:
-            TransientError: It was not accepted.
+            TransientError: The notice was not accepted.
         """
 
 
@@ -81,7 +81,7 @@ class Webhook:
 class Slack(Webhook):
     """POSTs to a Slack incoming webhook.
 
-    Text from strangers is shown as code, so that it can't be markup or a mention.
+    Untrusted text is shown as code, so that it can't be markup or a mention.
     """
 
     name = "slack"
@@ -138,15 +138,17 @@ class Mailbox:
         """Parses a URL such as ``smtp+starttls://USER:PASSWORD@HOST:587/?from=A@B&to=C@D,E@F``.
 
         Raises:
-            ValueError: it is no such URL; the message does not quote it, since it may hold a password.
+            ValueError: the URL is invalid; the message does not quote it, since it may contain a password.
         """
         parts = urlsplit(url)
         query = parse_qs(parts.query)
         senders, recipients = query.get("from", []), ",".join(query.get("to", [])).split(",")
         if parts.scheme not in ("smtp", "smtp+starttls") or not parts.hostname:
-            raise ValueError("the mail server is named as smtp://HOST or smtp+starttls://HOST")
+            raise ValueError(
+                "the mail server URL must be smtp://HOST or smtp+starttls://HOST, followed by ?from=ADDRESS&to=ADDRESS"
+            )
         if len(senders) != 1 or not all("@" in address for address in (*senders, *recipients)):
-            raise ValueError("the URL of the mail server ends with ?from=ADDRESS&to=ADDRESS,ADDRESS")
+            raise ValueError("the mail server URL must end with ?from=ADDRESS&to=ADDRESS[,ADDRESS]")
         return cls(
             host=parts.hostname,
             port=parts.port or 25,
@@ -201,9 +203,11 @@ async def _post(url: str, document: dict[str, Any], timeout: float) -> None:  # 
             )
             answer.raise_for_status()
     except httpx.HTTPStatusError as error:
-        raise TransientError(f"it answered {error.response.status_code}") from error  # its URL may hold a secret
+        raise TransientError(
+            f"the server returned HTTP status {error.response.status_code}"
+        ) from error  # its URL may hold a secret
     except httpx.HTTPError as error:
-        raise TransientError(f"it can't be reached: {type(error).__name__}") from error
+        raise TransientError(f"the request failed: {type(error).__name__}") from error
 
 
 def _plain(text: str) -> str:

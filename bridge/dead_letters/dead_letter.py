@@ -30,9 +30,9 @@ def entered_record(
 
     Args:
         entry: The delivery.
-        history: Its failures that the outbox knows.
-        last: The failure that used up the tries, which the outbox does not know yet.
-        reason: Why it is not tried again, such as `MAX_RETRIES_EXCEEDED`.
+        history: The delivery's failures in the outbox.
+        last: The failure that used up the tries, which is not in the outbox yet.
+        reason: Reason for giving up, such as `MAX_RETRIES_EXCEEDED`.
         siblings: All deliveries of the message, for the snapshot in its routing slip.
         now: Unix seconds.
         retention: Minimum time in seconds for which the document is kept.
@@ -69,17 +69,17 @@ def action_record(
     now: float,
     retention: float,
 ) -> Draft:
-    """Builds the record of an action's participant that does not follow the decision.
+    """Builds the record of an action's participant that contradicts the decision.
 
     Args:
         action_id: The action.
         branch: Number of the participant.
-        message: Message that carries the decision to it.
+        message: Message that carries the decision to the participant.
         deliveries: All deliveries of that message.
         failure: The failure.
         reason: State of the action.
         attempt: Number of the phase's retries.
-        evidence: What the coordinator and the participant have on record.
+        evidence: The records of the coordinator and the participant.
         now: Unix seconds.
         retention: Minimum time in seconds for which the document is kept.
     """
@@ -125,7 +125,7 @@ def returned_record(entered: Draft, last: LogRecord) -> Draft:
 
 
 def recovered_record(letter: str, evidence: dict[str, Any], last: LogRecord, now: float) -> Draft:
-    """Builds the record of a message that arrived after all."""
+    """Builds the record of a message that arrived after its letter was written."""
     return Draft(
         key=f"recovered/{letter}/{last.sequence}",
         kind=RecordKind.RECOVERED,
@@ -139,7 +139,7 @@ def headers(entry: OutboxEntry, last: Failure, reason: str) -> dict[str, str]:
     """Returns the headers by which a consumer sorts dead letters without parsing them.
 
     `topic`, `partition` and `offset` are the source router, the lane with its GMP, and the block and log index
-    pinned by the block's hash. `pipeline`, `destination`, `filter` and `transform` name the step, its target,
+    pinned by the block's hash. `pipeline`, `destination`, `filter` and `transform` are the step, its target,
     the log filter and the result.
     """
     dispatch = entry.dispatch
@@ -165,7 +165,7 @@ def _failure_headers(last: Failure, reason: str) -> dict[str, str]:
 
 
 def routing_slip(entry: OutboxEntry, siblings: Sequence[OutboxEntry]) -> dict[str, Any]:
-    """Returns the message's route, with the state of each of its deliveries when this one died."""
+    """Returns the message's route, with the state of each delivery at the time when this one died."""
     dispatch = entry.dispatch
     return {
         "sourceTransaction": f"0x{dispatch.transaction_hash.hex()}",

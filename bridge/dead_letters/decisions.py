@@ -1,8 +1,8 @@
 """Decisions about dead letters: signed by the operator who makes them, and never deleted.
 
 An operator with a key signs, and anyone can recover its account from the signature. An operator that is a
-contract confirms its signature on chain (ERC-1271). The block of that answer is stored with the decision, so
-that it can be checked again.
+contract confirms its signature on chain (ERC-1271). The block of that confirmation is stored with the decision,
+so that it can be checked again.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ CONFIRMED_AT: Final = "confirmedAt"
 """The field of a document that says at which block a contract confirmed its signature."""
 
 _ACCOUNT: Final = contract("isValidSignature(bytes32,bytes) returns (bytes4)")
-_VALID: Final = bytes.fromhex("1626ba7e")  # ERC-1271's answer
+_VALID: Final = bytes.fromhex("1626ba7e")  # magic value of ERC-1271
 
 
 class DecisionError(Exception):
-    """A decision is rejected; the text says why and what to do."""
+    """A decision is rejected; the message states the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ def open_letter(log: DeadLetterLog, event_id: str) -> tuple[DeadLetter, LogRecor
     """Returns an undecided letter and its first record.
 
     Raises:
-        KeyError: There is no such letter.
-        DecisionError: It is decided.
+        KeyError: The letter does not exist.
+        DecisionError: The letter is already decided.
     """
     letter = log.letter(event_id)
     if letter is None:
@@ -84,12 +84,13 @@ def require_not_replaced(log: DeadLetterLog, message_id: bytes) -> None:
     """Rejects the redelivery of a message that has been replaced, since a recipient might execute both.
 
     Raises:
-        DecisionError: It has been replaced.
+        DecisionError: The message has been replaced.
     """
     if (new := replacement_of(log, message_id)) is not None:
         raise DecisionError(
-            f"message 0x{message_id.hex()} was re-issued as {new}, and is not requeued: its recipient might execute both."
-            f" Follow the new one with `waybill message show {new}`; if it died too, requeue or re-issue that"
+            f"message 0x{message_id.hex()} was re-issued as {new}, so it can't be requeued: the recipient "
+            f"might execute both. Follow the new message with `waybill message show {new}`; if that died too, "
+            "requeue or re-issue it"
         )
 
 
@@ -108,9 +109,9 @@ def decision_document(
     Args:
         record: The letter's first record.
         decision: The decision.
-        place: Chain and contract that say who may decide.
+        place: Chain and contract that define who may decide.
         maker: The operator.
-        rationale: The reason; required, since it is all that an auditor will have.
+        rationale: The reason; required, since an auditor will have nothing else.
         now: Unix seconds.
         further: `newMessageId` of a retry, and other effects.
 
@@ -137,7 +138,7 @@ def require_rationale(rationale: str) -> None:
     """Rejects a decision without a rationale.
 
     Raises:
-        DecisionError: It is missing.
+        DecisionError: The rationale is missing.
     """
     if not rationale.strip():
         raise DecisionError("a decision needs a rationale: say why, for a later audit")
@@ -156,15 +157,15 @@ async def confirmed(chain: Chain, document: dict[str, Any]) -> dict[str, Any]:
         document: The signed document.
 
     Raises:
-        DecisionError: The account does not confirm it.
-        UnansweredError: The chain does not answer.
+        DecisionError: The account does not confirm the signature.
+        UnansweredError: The chain does not respond.
     """
     head = await chain.head()
     if not await confirms(chain, document, head.number):
         account, signer = document["decisionAccount"], decision_signer(document)
         raise DecisionError(
-            f"the decision names {account} as its maker, and is signed by {signer or 'nobody'}; the account on chain"
-            f" {chain.chain_id} confirms no such signature either (isValidSignature, ERC-1271)"
+            f"the decision's maker is {account}, but its signer is {signer or 'unknown'}; on chain "
+            f"{chain.chain_id}, the account's isValidSignature (ERC-1271) rejects the signature, too"
         )
     return document | {CONFIRMED_AT: {"block": head.number, "blockHash": f"0x{head.hash.hex()}"}}
 
@@ -173,7 +174,7 @@ async def confirms(chain: Chain, document: Mapping[str, Any], block: int) -> boo
     """Whether a decision's operator, as a contract, considers its signature valid as of a block.
 
     Raises:
-        UnansweredError: No endpoint answers, or none has that block's state any more.
+        UnansweredError: No endpoint responds, or all have pruned that block's state.
     """
     account, signature = document["decisionAccount"], document["signature"]
     try:
@@ -185,19 +186,20 @@ async def confirms(chain: Chain, document: Mapping[str, Any], block: int) -> boo
 
 
 def record_decision(log: DeadLetterLog, document: dict[str, Any], sealer: Sealer, now: float) -> LogRecord:
-    """Appends a signed decision to the log; a contract's decision as `confirmed` returned it.
+    """Appends a signed decision to the log; a contract's decision must come from `confirmed`.
 
     Raises:
-        DecisionError: The signature is not its operator's, it is about another letter, or the letter is decided.
-        KeyError: There is no such letter.
+        DecisionError: The operator did not sign the decision, it is about another letter, or the letter is
+            already decided.
+        KeyError: The letter does not exist.
     """
     _, first = open_letter(log, document["dlqEntryId"])
     account = document["decisionAccount"]
     if document["letterHash"] != f"0x{first.hash.hex()}":
-        raise DecisionError(f"the decision is about another letter than {first.event_id}: their hashes differ")
+        raise DecisionError(f"the decision is not for letter {first.event_id}: the letter hashes differ")
     signer = decision_signer(document)
     if CONFIRMED_AT not in document and (signer or "").lower() != account.lower():
-        raise DecisionError(f"the decision names {account} as its maker, and is signed by {signer or 'nobody'}")
+        raise DecisionError(f"the decision's maker is {account}, but its signer is {signer or 'unknown'}")
     draft = Draft(
         key=f"decided/{document['signature']}",
         kind=RecordKind.DECIDED,
@@ -210,5 +212,5 @@ def record_decision(log: DeadLetterLog, document: dict[str, Any], sealer: Sealer
     except ForbiddenDecisionError as error:
         raise DecisionError(str(error)) from error
     if written is None:
-        raise DecisionError("this very decision is recorded already")
+        raise DecisionError("this decision is already recorded")
     return written

@@ -1,4 +1,7 @@
-"""Messages to governance: escalations, its own executions that failed for good, and tampering with the log."""
+"""Messages to governance.
+
+Escalations, permanently failed executions of its own decisions, and tampering with the log.
+"""
 
 from __future__ import annotations
 
@@ -40,9 +43,9 @@ def proposal(
 
     Args:
         deployment: The network.
-        governance: Its recipient.
-        about: Id of the message that it is about, or zero.
-        record: Hash of the record in the dead-letter log on which it is based.
+        governance: The recipient.
+        about: Id of the message in question, or zero.
+        record: Hash of the record in the dead-letter log on which the proposal is based.
         event_id: The letter, or empty.
         text: The question or report.
     """
@@ -64,7 +67,7 @@ def proposal(
 
 
 class GovernanceChannel:
-    """Reports to governance what only governance may decide. See `bridge.dead_letters.channels.Channel`."""
+    """Reports matters that only governance may decide. See `bridge.dead_letters.channels.Channel`."""
 
     name = "governance"
 
@@ -77,7 +80,7 @@ class GovernanceChannel:
         """Sends a proposal if the notice concerns governance; accepts any other notice without sending.
 
         Raises:
-            TransientError: It was not sent, and is retried.
+            TransientError: The proposal was not sent, and will be retried.
         """
         if notice.key.startswith(f"{INTEGRITY}/"):
             text = f"the log of dead letters was changed: {notice.summary}"
@@ -101,5 +104,5 @@ class GovernanceChannel:
 
 
 def _execution_failed(details: Mapping[str, Any]) -> bool:
-    """Whether a letter entered or returned whose message carries out a decision of governance."""
+    """Whether the notice is about a letter that entered or returned, whose message executes a governance decision."""
     return details.get("messageType") == Kind.GOVERNANCE_EXECUTE.name and "failureHistory" in details

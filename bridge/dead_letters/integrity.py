@@ -1,4 +1,4 @@
-"""Verifies the dead-letter log: no record changed or missing, each signed by a trusted account."""
+"""Verifies the dead-letter log: no record is changed or missing, and a trusted account signed each."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Verified:
     """The result of a verification."""
 
     records: int
-    head: bytes  # hash of the last record; note it elsewhere, and a log that was cut off or written again shows
+    head: bytes  # hash of the last record; stored elsewhere, it reveals a truncated or rewritten log
     violations: tuple[Violation, ...]
 
 
@@ -59,13 +59,13 @@ def verify(
     marked_dead: Iterable[str] = (),
     until: int | None = None,
 ) -> Verified:
-    """Verifies the records after the last verified one; from the beginning, also the list of letters.
+    """Verifies the records after the last verified one; if that is none, also the list of letters.
 
     Args:
         log: The log.
         trusted: Accounts whose signatures count.
         denied: See `denied_decisions`.
-        since: The last verified record, which must still be there.
+        since: The last verified record, which must still be in the log.
         heads: Hashes of earlier heads, each of which must be among the records.
         marked_dead: Event ids of deliveries that must have a letter.
         until: Sequence of the last record to check; None checks all. Read it before `trusted` and `denied`.
@@ -107,8 +107,8 @@ def verify(
 async def denied_decisions(log: DeadLetterLog, chains: Mapping[int, Chain], *, after: int = 0) -> frozenset[int]:
     """Returns the sequences of decisions whose operator, a contract, denies its signature at the recorded block.
 
-    A chain that does not answer, or has pruned that block's state, denies nothing: the relayer's signature says
-    that it was confirmed then.
+    A chain that does not respond, or has pruned that block's state, denies nothing: the relayer's signature
+    attests that the decision was confirmed then.
 
     Args:
         log: The log.
@@ -171,7 +171,7 @@ def _problems(
 
 
 def _followed(dead_letters: dict[str, DeadLetter], record: LogRecord) -> Iterator[Violation]:
-    """Replays a record."""
+    """Returns the letters after another record."""
     before = dead_letters.get(record.event_id)
     if before is None and record.kind is not RecordKind.ENTERED:
         return  # its first record is missing, as the chain of hashes shows
@@ -185,7 +185,7 @@ def _index_problems(log: DeadLetterLog, dead_letters: dict[str, DeadLetter], las
     for event_id, letter in dead_letters.items():
         indexed = log.letter(event_id)
         if indexed is not None and indexed.last_sequence > last:
-            continue  # changed by a record that is not verified yet
+            continue  # changed by a record that is not yet verified
         if indexed != letter:
             shown = "is missing" if indexed is None else f"says {indexed.status}"
             yield Violation(

@@ -29,8 +29,8 @@ _ROUTER: Final = contract("owner() returns (address)", "guardian() returns (addr
 class Thresholds:
     """Alert thresholds in dead letters per hour."""
 
-    alert: int = 10  # from here on something is wrong with more than one message
-    critical: int = 100  # from here on somebody is woken
+    alert: int = 10  # from here on, an alert is an error
+    critical: int = 100  # from here on, an alert is critical
 
 
 def operator_parameter(account: str) -> bytes:
@@ -42,26 +42,26 @@ class OnChainParameters:
     """Reads one network's parameters."""
 
     def __init__(self, chain: Chain, router: str, contract: str | None) -> None:
-        """Reads from a `Parameters` contract, or from the chain's router if there is none."""
+        """Creates a reader of a `Parameters` contract, or of the chain's router if there is none."""
         self._chain = chain
         self._router = router
         self._contract = contract
 
     @property
     def chain_id(self) -> int:
-        """Returns the chain that it reads."""
+        """Returns the id of the chain that is read."""
         return self._chain.chain_id
 
     @property
     def authority(self) -> str:
-        """Returns the contract that says who is an operator."""
+        """Returns the contract that defines the operators."""
         return self._contract or self._router
 
     async def thresholds(self) -> Thresholds:
         """Returns the thresholds in force.
 
         Raises:
-            TransientError: The chain does not answer.
+            TransientError: The chain does not respond.
         """
         default = Thresholds()
         alert, critical = await self._value(ALERT_THRESHOLD), await self._value(CRITICAL_THRESHOLD)
@@ -71,7 +71,7 @@ class OnChainParameters:
         """Whether an account may decide about dead letters now.
 
         Raises:
-            TransientError: the chain does not answer.
+            TransientError: the chain does not respond.
         """
         if self._contract is not None:
             return bool(await self._value(operator_parameter(account)))
@@ -82,7 +82,7 @@ class OnChainParameters:
         """Returns the account that appoints operators (governance), with its EIP-55 checksum.
 
         Raises:
-            TransientError: The chain does not answer.
+            TransientError: The chain does not respond.
         """
         return to_checksum_address(await read_view(self._chain, _ROUTER, self.authority, "owner"))
 

@@ -1,6 +1,6 @@
 """The dead-letter queue.
 
-Writes letters of deliveries that used up their tries, and closes letters whose message arrived.
+It writes letters of deliveries that used up their tries, and closes letters whose message has arrived.
 """
 
 from __future__ import annotations
@@ -56,10 +56,9 @@ class DeadLetterQueue:
     async def mark_dead(self, entry: OutboxEntry, claim: Claim, failure: Failure, reason: str) -> Outcome:
         """Writes a delivery's letter, and returns the outcome of its claim.
 
-        The letter is written first, and only once however often this is repeated. A process that is killed in
-        between finds the delivery unfinished and repeats this. If the letter can't be written, the lane halts
-        with the delivery still pending: the relayer prefers to stop and report it rather than to drop the
-        message.
+        The letter is written first, and only once even if this is repeated. A process that is killed in between
+        finds the delivery unfinished and repeats this. If the letter can't be written, the lane halts with the
+        delivery still pending: the relayer stops and reports it rather than dropping the message.
         """
         problem = await self._write(self._draft(entry, failure, reason))
         if problem is None:
@@ -88,16 +87,16 @@ class DeadLetterQueue:
         attempt: int,
         evidence: Mapping[str, Any],
     ) -> bool:
-        """Writes the letter of a participant that does not follow the decision, once however often it is found.
+        """Writes the letter of a participant that contradicts the decision; only once, even if called again.
 
         Args:
             action_id: The action.
             branch: Number of the participant.
-            message: Message that carries the decision to it.
+            message: Message that carries the decision to the participant.
             failure: The failure.
             reason: State of the action.
             attempt: Number of the phase's retries.
-            evidence: What the coordinator and the participant have on record.
+            evidence: The records of the coordinator and the participant.
 
         Returns:
             Whether the letter is new.
@@ -130,7 +129,7 @@ class DeadLetterQueue:
             self._letters.append(recovered_record(event_id, dict(evidence), last, self._clock.now()), self._sealer)
 
     async def _write(self, draft: Draft) -> str | None:
-        """Writes a letter within the configured tries; returns why the last one failed, or None."""
+        """Writes a letter within the configured tries; returns the reason why the last try failed, or None."""
         problem = "it was never tried"
         for number in range(1, self._settings.tries + 1):
             try:
@@ -145,7 +144,7 @@ class DeadLetterQueue:
         return problem
 
     async def step(self) -> bool:
-        """Closes letters whose message arrived after all, and stores the log's head.
+        """Closes letters whose message has arrived, and stores the log's head.
 
         Each call checks the next batch of open letters, starting over after the last one. Returns False, since
         the next batch can wait for the next poll.
@@ -194,7 +193,7 @@ class DeadLetterQueue:
             return
         letter = self._letters.letter(draft.event_id)
         if letter is None or letter.status is not LetterStatus.RETRY_QUEUED:
-            return  # written before a crash, or still under review: that letter says it all
+            return  # written before a crash, or still under review: no new letter is needed
         last = self._letters.history(draft.event_id)[-1]
         self._letters.append(returned_record(draft, last), self._sealer)
 
@@ -212,12 +211,12 @@ class DeadLetterQueue:
         try:
             self._store.lanes.change(change)
         except TransientError as error:
-            _log.critical("lane not halted either; the delivery is tried again", lane=str(lane), error=str(error))
+            _log.critical("lane not halted either, delivery will be retried", lane=str(lane), error=str(error))
 
     def _arrival(self, letter: DeadLetter) -> dict[str, Any] | None:
-        """Returns evidence of how the letter's message arrived, once that is final.
+        """Returns evidence of the arrival of the letter's message, once it is final.
 
-        By this delivery or another of the same GMP.
+        The message arrived if this delivery or another of the same GMP succeeded.
         """
         if action_of_letter(letter.event_id) is not None:
             return None  # `close_action` closes it

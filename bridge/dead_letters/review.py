@@ -42,25 +42,25 @@ from bridge.store import Store
 from bridge.store.dead_letters import DeadLetterLog
 
 _HOUR: Final = 3600  # seconds
-_NEIGHBOURS: Final = 1_000  # letters examined for whether a failure is systemic
+_NEIGHBOURS: Final = 1_000  # letters examined to detect a systemic failure
 _NOTICE_GAS: Final = 100_000  # gas
 _NOTICE_TTL: Final = 600  # seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """A letter with everything known about it."""
+    """A letter with all available information."""
 
     letter: DeadLetter
     message: Message
-    document: Mapping[str, Any]  # of its latest entering
+    document: Mapping[str, Any]  # of the letter's latest entry
     history: Sequence[LogRecord]
     analysis: Analysis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """A message that a decision's maker must send before the decision is recorded."""
+    """A message that the maker of a decision must send before the decision is recorded."""
 
     source_chain: int
     request: RouteRequest
@@ -72,7 +72,7 @@ class Prepared:
 
     first: LogRecord  # of the letter
     decision: Decision
-    place: tuple[int, str]  # the chain and the contract that say who may decide
+    place: tuple[int, str]  # chain and contract that define who may decide
     maker: Maker
     rationale: str
     notice: Notice | None  # None: no message is needed
@@ -86,10 +86,10 @@ class Prepared:
             further: Other effects.
 
         Raises:
-            DecisionError: The notice is missing.
+            DecisionError: The id of the notice is missing.
         """
         if self.notice is not None and notice is None:
-            raise DecisionError(f"{self.decision} needs the id of the message that tells of it")
+            raise DecisionError(f"{self.decision} needs the id of the message that announces it")
         if self.decision is Decision.ABANDON:
             message = _decoded(self.first.document)
             further |= {"sender": f"0x{message.sender.hex()}" if message else None, "senderNotice": notice}
@@ -121,7 +121,7 @@ def analyse_letter(
     situation: Situation,
     now: float,
 ) -> Analysis:
-    """Answers the four questions about a letter, from the letters around it and the message's other deliveries.
+    """Answers the four questions about a letter from the letters around it and the message's other deliveries.
 
     Args:
         letter: the letter.
@@ -147,7 +147,7 @@ def analyse_letter(
 class DeadLetterReview:
     """One operator's review.
 
-    Methods that change something first check that the account holds the operator's role on chain.
+    Methods that change state first check that the account holds the operator role on chain.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class DeadLetterReview:
         return Opened(letter=letter, message=message, document=document, history=history, analysis=analysis)
 
     async def decide(self, event_id: str, decision: Decision, rationale: str, **reissue: Any) -> LogRecord:
-        """Makes a decision with the operator's key. Repeated after a crash, it completes the decision.
+        """Makes a decision with the operator's key. If called again after a crash, completes the decision.
 
         Raises:
             KeyError, DecisionError, RefusedError: see `draft` and `record`.
@@ -211,18 +211,17 @@ class DeadLetterReview:
         sender: LocalAccount | None = None,
         gmps: Sequence[Gmp] | None = None,
     ) -> dict[str, Any]:
-        """Sends the messages that belong to a decision, and returns the document that its maker signs.
+        """Sends the messages that a decision requires, and returns the document that its maker signs.
 
-        RETRY sends a new message in the letter's place, with a new id and `replaces` set, as the original
-        sender. `replaces` names the first message of a chain of re-issues, so that a recipient with a
-        `ReissueGuard` applies one of them. The new message passes all checks again. A re-issue that the sender
-        has already made, such as before a crash, is found on its chain and not repeated.
+        RETRY sends a new message in place of the dead one, with a new id and `replaces` set, as the original
+        sender. `replaces` is the first message of a chain of re-issues, so that a recipient with a
+        `ReissueGuard` applies only one of them. The new message passes all checks again. A re-issue that the
+        sender has already made, such as before a crash, is found on its chain and not repeated.
 
-        REQUEUE makes all tries of the same delivery available again; it is refused for a message that was
-        re-issued. ABANDON gives a letter up for good and notifies
-        its sender: a contract by a message, and everyone by the alert channels. GOVERNANCE_ESCALATION hands the
-        letter to governance by a message; it stays open until governance decides. The operator's key pays for
-        both messages.
+        REQUEUE makes all tries of the same delivery available again; it is rejected for a message that was
+        re-issued. ABANDON gives up a letter permanently and notifies the sender, a contract by a message, as
+        well as the alert channels. GOVERNANCE_ESCALATION hands the letter to governance by a message; it stays
+        open until governance decides. The operator's key pays for both messages.
 
         Args:
             event_id: the letter.
@@ -230,13 +229,13 @@ class DeadLetterReview:
             rationale: its rationale.
             maker: account that decides, or `GOVERNANCE`.
             sender: the message's sender, for RETRY.
-            gmps: GMPs to send over, for RETRY; None prefers others than the one that failed.
+            gmps: GMPs to send over, for RETRY; None prefers GMPs other than the failed one.
 
         Raises:
-            KeyError, DecisionError: see `open_letter`; also without a rationale, if the maker is not an
-                operator, if the account is not the original sender and that has not re-issued the message, or if no
+            KeyError, DecisionError: see `open_letter`; also if the rationale is missing, the maker is not an
+                operator, the account is not the original sender and the sender has not re-issued the message, or no
                 governance contract is configured.
-            RefusedError: the router refuses the message.
+            RefusedError: the router rejects the message.
         """
         named = await self._maker(maker)
         prepared = await self.prepare(event_id, decision, rationale, named)
@@ -246,9 +245,7 @@ class DeadLetterReview:
         if prepared.notice is None:
             return prepared.document(self._clock.now())
         if self._operator is None:
-            raise DecisionError(
-                f"a message goes with {decision}, and a key has to pay for it: name its account with --signer"
-            )
+            raise DecisionError(f"{decision} sends a message, which a key must pay for: name an account with --signer")
         client = Client(self._deployment, self._chains, self._operator)
         sent = await client.route(prepared.notice.source_chain, prepared.notice.request)
         return prepared.document(self._clock.now(), notice=f"0x{sent.message.id.hex()}")
@@ -260,8 +257,9 @@ class DeadLetterReview:
         if sender is None or from_bytes32(message.sender) != sender.address:
             given = "no key is given" if sender is None else f"the key given is that of {sender.address}"
             raise DecisionError(
-                f"only its sender {from_bytes32(message.sender)} may re-issue it, and {given}; if the sender is a contract,"
-                f" have it route the message again with replaces = 0x{_first_of(message).hex()}, then repeat this; or escalate it"
+                f"only sender {from_bytes32(message.sender)} may re-issue the message, and {given}; if the "
+                f"sender is a contract, have it route the message again with replaces = 0x{_first_of(message).hex()}, "
+                "then repeat this command; or escalate the letter"
             )
         client = Client(self._deployment, self._chains, sender)
         return (await client.route(message.source_chain, self._replacement(first, message, gmps))).message
@@ -290,8 +288,8 @@ class DeadLetterReview:
             maker: account that decides.
 
         Raises:
-            KeyError, DecisionError: see `open_letter`; also without a rationale, if the maker is not an
-                operator, or if the message to requeue was re-issued.
+            KeyError, DecisionError: see `open_letter`; also if the rationale is missing, the maker is not an
+                operator, or the message to requeue was re-issued.
         """
         letter, first = open_letter(self._letters, event_id)
         require_rationale(rationale)
@@ -299,8 +297,8 @@ class DeadLetterReview:
         if about is not None and decision is not Decision.GOVERNANCE_ESCALATION:
             action_id, branch = about
             raise DecisionError(
-                f"{event_id} is about an atomic action, whose decision stands: reconcile its participant with"
-                f" `waybill action reconcile 0x{action_id.hex()} --branch {branch}`, or escalate it"
+                f"{event_id} is about an atomic action, whose decision stands: reconcile the participant with "
+                f"`waybill action reconcile 0x{action_id.hex()} --branch {branch}`, or escalate the letter"
             )
         await self._require_role(maker)
         if decision is Decision.REQUEUE:
@@ -320,13 +318,13 @@ class DeadLetterReview:
         Args:
             document: result of `Prepared.document`, with its maker's signature, which a maker that is a
                 contract must confirm.
-            sealer: signs the record's place in the log, and a contract's answer: the maker if it has a key,
-                else the relayer.
+            sealer: signs the record at its place in the log, and a contract's confirmation: the maker if it has
+                a key, else the relayer.
             now: Unix seconds.
 
         Raises:
             KeyError, DecisionError: see `record_decision`; also if the maker is not an operator or signed for
-                another network, or if the message to requeue was re-issued since.
+                another network, or the message to requeue has since been re-issued.
         """
         document = {name: value for name, value in document.items() if name != CONFIRMED_AT}
         if (document["chainId"], document["verifyingContract"]) != self._place():
@@ -355,14 +353,14 @@ class DeadLetterReview:
         try:
             self._store.outbox.replay(event_id, f"requeued: {rationale}", self._clock.now())
         except ForbiddenTransitionError:
-            pass  # it is being delivered already
+            pass  # it is already being delivered
         except KeyError as error:
             raise DecisionError(f"the relayer's store has no delivery {event_id}: was it reorged away?") from error
 
     def _proposal(self, first: LogRecord, rationale: str) -> Notice:
         """Returns the message that submits a letter to governance."""
         if self._governance is None:
-            raise DecisionError("no governance to escalate to: name governance's chain and address in [dlq.governance]")
+            raise DecisionError("no governance to escalate to: set its chain and address in [dlq.governance]")
         source, request = proposal(
             self._deployment,
             self._governance,
@@ -424,11 +422,13 @@ class DeadLetterReview:
                     f"GOVERNANCE is {owner}, the owner of {self._parameters.authority}, not {maker.account}"
                 )
         elif maker.name != maker.account:
-            raise DecisionError(f"the decision names {maker.name} as its maker and {maker.account} as its account")
+            raise DecisionError(
+                f"the decision's maker is {maker.name}, but the account is {maker.account}; they must be the same"
+            )
         elif not await self._parameters.is_operator(maker.account):
             raise DecisionError(
-                f"account {maker.account} is not an operator on chain; governance grants that by the parameter"
-                " dlq.operator of the account"
+                f"account {maker.account} is not an operator on chain; governance grants the role by the "
+                "parameter dlq.operator of the account"
             )
 
     async def _situation(self, message: Message) -> Situation:
@@ -450,7 +450,7 @@ class DeadLetterReview:
         return None
 
     def _usable(self, message: Message, failed: str) -> list[Gmp]:
-        """Returns GMPs for a new message, without the one that failed if the others suffice."""
+        """Returns GMPs for a new message, without the failed one if the others suffice."""
         common = self._deployment.gmps_between(message.source_chain, message.destination_chain)
         return sorted(common, key=lambda gmp: (gmp.label == failed, gmp))[: max(message.quorum, 1)]
 
@@ -463,7 +463,7 @@ def _first_of(message: Message) -> bytes:
 def _stands_in(found: Message, message: Message) -> bool:
     """Whether `found` is a later re-issue of `message`.
 
-    A lane's nonces rise; a cancellation also names the message that it cancels.
+    A lane's nonces increase, so a later message has a higher one. A cancellation must also be of the same message.
     """
     return (
         (found.sender, found.destination_chain, found.kind) == (message.sender, message.destination_chain, message.kind)
@@ -477,13 +477,13 @@ def _message_of(document: Mapping[str, Any]) -> Message:
         return decode_envelope(decode_hex(document["originalMessage"])).message
     except EnvelopeError as error:
         raise DecisionError(
-            f"the message of {document['eventId']} can't be read: {error}. Its bytes are in `waybill dlq export`;"
-            " abandon it, or escalate it"
+            f"the message of {document['eventId']} can't be read: {error}. Its bytes are in `waybill dlq "
+            "export`; abandon or escalate the letter"
         ) from error
 
 
 def _decoded(document: Mapping[str, Any]) -> Message | None:
-    """Returns a letter's message, or None if it is unreadable, such as in a damaged store."""
+    """Returns a letter's message, or None if the message is unreadable, such as in a damaged store."""
     try:
         return _message_of(document)
     except DecisionError:

@@ -47,7 +47,7 @@ class AlertSettings(Section):
 
 
 class GovernanceSettings(Section):
-    """The governance contract, which decides what operators may not."""
+    """The governance contract, which decides matters that operators may not."""
 
     chain: str = Field(description="its chain, by name or id")
     address: Address = Field(description="the contract")
@@ -59,7 +59,7 @@ class GovernanceSettings(Section):
 
 
 class DeadLetterSettings(Section):
-    """Everything about dead letters that can be set."""
+    """All settings for dead letters."""
 
     url: str | None = Field(
         default=None, description="SQLAlchemy URL of the dead letters' database; none: the relayer's store"
@@ -78,10 +78,10 @@ class DeadLetterSettings(Section):
     )
     alerts: AlertSettings = Field(default=AlertSettings(), description="the alert channels")
 
-    PAUSE: ClassVar[float] = 1.0  # seconds between two tries, as StreamForge's document has it
+    PAUSE: ClassVar[float] = 1.0  # seconds between tries, as in StreamForge's document
     BATCH: ClassVar[int] = 200  # letters per batch
 
     @property
     def retention(self) -> float:
-        """Minimum time in seconds for which a letter's document is kept."""
+        """Returns the minimum time in seconds for which a letter's document is kept."""
         return self.retention_days * _DAY

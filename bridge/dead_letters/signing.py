@@ -1,4 +1,4 @@
-"""Signatures of dead letters as EIP-712 typed data, so that a wallet shows what its owner signs."""
+"""Signatures of dead letters over EIP-712 typed data, so that a wallet shows its owner the signed fields."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ class UnsealedError(Exception):
 
 
 class WalletSealer:
-    """Passes on the signature of an external key. See `bridge.records.dead_letters.Sealer`."""
+    """Supplies the signature of an external key. See `bridge.records.dead_letters.Sealer`."""
 
     def __init__(self, address: str, seal: bytes = b"") -> None:
-        """`seal` is the account's signature; empty if it has not signed yet."""
+        """Creates a sealer; `seal` is the account's signature, empty if it has not signed yet."""
         self._address = address
         self._seal = seal
 
@@ -90,7 +90,8 @@ class WalletSealer:
         """See `Sealer.seal`.
 
         Raises:
-            UnsealedError: the account did not sign this record, perhaps because another record took its place.
+            UnsealedError: the account did not sign this record, perhaps because another record now has its
+                place in the log.
         """
         if _recover(_RECORD, _record(record), self._seal) != self._address:
             raise UnsealedError(record)
@@ -98,7 +99,7 @@ class WalletSealer:
 
 
 def sign_decision(account: LocalAccount, decision: Mapping[str, Any]) -> bytes:
-    """Returns the operator's signature of a decision's document, 65 bytes."""
+    """Returns the operator's 65-byte signature of a decision's document."""
     return _sign(account, _DECISION, decision_message(decision), _place_of(decision))
 
 
@@ -117,7 +118,7 @@ def decision_signer(decision: Mapping[str, Any]) -> str | None:
 
 
 def decision_digest(decision: Mapping[str, Any]) -> bytes:
-    """Returns the 32 signed bytes, as passed to a contract's `isValidSignature` (ERC-1271)."""
+    """Returns the signed 32-byte digest, as passed to a contract's `isValidSignature` (ERC-1271)."""
     signable = encode_typed_data(full_message=decision_typed_data(decision))
     return keccak(b"\x19" + signable.version + signable.header + signable.body)
 
@@ -144,7 +145,7 @@ def _record(record: LogRecord) -> dict[str, Any]:
 
 
 def _place_of(decision: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the chain and the contract that say who may decide. A wallet shows both."""
+    """Returns the chain and the contract that define who may decide. A wallet shows both."""
     return {name: decision[name] for name in ("chainId", "verifyingContract")}
 
 

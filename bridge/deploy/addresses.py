@@ -1,4 +1,4 @@
-"""The table of public chains and the GMPs' contracts on them, and network plans made from it.
+"""The table of public chains with the GMPs' contracts on them, and network plans created from it.
 
 `scripts/network_addresses.py` generates the table from the GMPs' own registries.
 """
@@ -26,7 +26,7 @@ _DVNS: Final = 2
 
 
 class UnknownChainError(ValueError):
-    """The table lacks a chain, or the chains cannot form a network."""
+    """The address table lacks a chain, or the chains can't form a network."""
 
 
 class LayerZeroParts(FileSection):
@@ -66,8 +66,8 @@ class AddressTable(FileSection):
             return self.chains[name]
         except KeyError:
             raise UnknownChainError(
-                f"{name!r} is not in the table, which has {', '.join(self.chains)}; docs/formats.md describes a network"
-                " file for other chains"
+                f"{name!r} is not in the address table, which has {', '.join(self.chains)}; for other chains, "
+                "write a network file as docs/formats.md describes"
             ) from None
 
     def gmps_between(self, one: str, other: str) -> list[Gmp]:
@@ -94,7 +94,7 @@ def is_testnet(deployment: Deployment) -> bool:
 
 
 def create_plan(network: str, names: Sequence[str], gmps: AbstractSet[Gmp]) -> dict[str, Any]:
-    """Creates the network file of public chains, with `${PLACEHOLDERS}` for values that no registry has.
+    """Creates a network file for public chains, with `${PLACEHOLDERS}` for values that no registry has.
 
     Args:
         network: Name of the network.
@@ -157,7 +157,7 @@ def _planned(name: str, chain: PublicChain, chains: dict[str, PublicChain], gmps
 
 
 def _uln(name: str, chain: PublicChain, chains: dict[str, PublicChain]) -> dict[str, Any]:
-    """Returns LayerZero's verification, with DVN operators that are on every chain, because both ends must name the same ones."""
+    """Returns LayerZero's verification. Its DVN operators are on every chain, because both ends must use the same."""
     prefix = f"{_variable(name)}_LAYERZERO"
     with_layerzero = [other for other in chains.values() if Gmp.LAYERZERO.label in other.gmps]
     common = [dvn for dvn in chain.layerzero.dvns if all(dvn in other.layerzero.dvns for other in with_layerzero)][
@@ -182,6 +182,6 @@ def _snake(key: str) -> str:
 
 
 def defaults(document: dict[str, Any]) -> Iterator[str]:
-    """Yields the GMPs whose verification a network file leaves to the GMP, with who verifies, one line each."""
+    """Yields a line for each GMP whose verification the network file leaves to the GMP, with the verifiers."""
     used = {gmp for chain in document["chains"] for gmp, chosen in chain["verification"].items() if chosen == DEFAULT}
     yield from (f"{gmp}: {adapter_class(Gmp.parse(gmp)).CONTRACTS.VERIFIED_BY}" for gmp in sorted(used))

@@ -36,7 +36,7 @@ class ForgeError(Exception):
 
 
 def is_checkout() -> bool:
-    """Returns whether this is a clone of the repository with the contracts' sources, not an installed package."""
+    """Returns whether this is a checkout with the contracts' sources, not an installed package."""
     return (CHECKOUT / "foundry.toml").exists()
 
 
@@ -85,7 +85,7 @@ def _write(name: str, document: dict[str, str]) -> None:
 
 async def _forge(*arguments: str) -> None:
     if not _FORGE.exists():
-        raise ForgeError(f"forge is missing ({_FORGE}); run `make setup`")
+        raise ForgeError(f"forge not found at {_FORGE}; run `make setup`")
     process = await asyncio.create_subprocess_exec(
         str(_FORGE),
         *arguments,

@@ -1,4 +1,4 @@
-"""Deploys a network: checks the chains, sends what each one lacks, and writes the deployments file."""
+"""Deploys a network: checks the chains, sends the missing transactions, and writes the deployments file."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ async def deploy(
 
     Args:
         plan: Network to deploy.
-        signer: Account of the owner, with funds on every chain: the plan's owner, or the account that accepted
-            ownership since.
+        signer: Account of the owner, with funds on every chain: the plan's owner, or an account that has since
+            accepted ownership.
         target: Path of the deployments file.
         progress: Callback for progress lines.
         accept_single_verifier: Whether a GMP may rely on a single verifier.
@@ -129,10 +129,10 @@ async def preview(
     accept_single_verifier: bool = False,
     safe: str | None = None,
 ) -> list[ChainPreview]:
-    """Returns what `deploy` would send and its cost.
+    """Returns the transactions that `deploy` would send, with their cost.
 
-    Needs neither a key nor funds; arguments and errors as for `deploy`. With `safe`, previews `deploy_by_safe` and
-    makes its checks.
+    Needs neither a key nor funds. Arguments and errors are those of `deploy`. With `safe`, previews
+    `deploy_by_safe` and makes its checks.
     """
     require_security(plan, accept_single_verifier=accept_single_verifier)
     async with _compare(plan, target, progress) as (chains, works, _):
@@ -149,17 +149,17 @@ async def deploy_by_safe(
     *,
     accept_single_verifier: bool = False,
 ) -> list[Batch] | Deployed:
-    """Writes the missing transactions as batches for a Safe or, once its owners have executed them, the deployments file.
+    """Writes the missing transactions as a Safe's batches or, once its owners executed them, the deployments file.
 
     Args:
         plan: Network to deploy.
-        safe: Owner of the routers: the plan's, or one that accepted ownership since.
+        safe: Owner of the routers: the plan's owner, or a Safe that has since accepted ownership.
         target: Path of the deployments file; the batches are written to a folder beside it.
         progress: Callback for progress lines.
         accept_single_verifier: Whether a GMP may rely on a single verifier.
 
     Raises:
-        DeployError: as for `deploy`; or the Safe does not exist or is not the owner.
+        DeployError: see `deploy`; or the Safe does not exist or is not the owner.
     """
     require_security(plan, accept_single_verifier=accept_single_verifier)
     folder = target.with_suffix(".safe")
@@ -459,7 +459,7 @@ async def _describe(
 
 
 async def _start_block(work: ChainWork, chain: EvmChain, before: int | None, previous: Deployment | None) -> int:
-    """Returns a block that is not younger than the router; `before`, if it is known."""
+    """Returns a block that is not newer than the router: `before`, if it is known."""
     router = work.contracts.router.address
     if before is not None:
         return before

@@ -27,13 +27,13 @@ async def find_drift(
 
     Raises:
         DeployError: the contracts are not compiled.
-        TransientError: no endpoint answered.
+        TransientError: no endpoint responded.
     """
     try:
         work = await ChainWork.find(plan, planned, chain)
     except ForgeError as error:
         raise DeployError(str(error)) from error
-    except DeployError as error:  # the chain's owner made a choice that contradicts the plan
+    except DeployError as error:  # the chain's owner made a change that contradicts the plan
         return [str(error)]
     lines = [f"{transaction.name}: missing, or set differently" for transaction in work.missing]
     lines += await wrong_numbers(planned, chain)
@@ -45,7 +45,7 @@ async def find_drift(
 
 
 async def _owner_changes(plan: NetworkPlan, planned: PlannedChain, chain: EvmChain, router: str) -> AsyncIterator[str]:
-    """Yields roles and floors that the owner changed since; a deployment keeps them."""
+    """Yields roles and floors that the owner has changed since the deployment, which keeps them."""
     for role in ROLES:
         actual, planned_account = await read_view(chain, ROUTER, router, role), plan.appointed(role, planned)
         if planned_account is not None and actual != planned_account.lower():

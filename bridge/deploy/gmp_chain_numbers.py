@@ -13,11 +13,11 @@ from bridge.protocol.ports import CallRevertedError, Chain, read_view
 async def wrong_numbers(planned: PlannedChain, chain: Chain) -> list[str]:
     """Returns the wrong chain identifiers in the GMPs' sections of a chain, one line each.
 
-    The GMP's own contract is asked if it knows. Axelar's gateway does not, so its public gateway is looked up in the
-    address table.
+    The GMP's own contract is queried if it stores the identifier. Axelar's gateway does not, so its address is
+    looked up in the address table.
 
     Raises:
-        UnansweredError: no endpoint answered.
+        UnansweredError: no endpoint responded.
     """
     lines = []
     for gmp, section in planned.gmps.items():

@@ -1,4 +1,4 @@
-"""The network file: the decisions about a network before anything is deployed."""
+"""The network file, which contains the decisions about a network before anything is deployed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ROLES: Final[tuple[Role, ...]] = get_args(Role)
 
 
 class PlannedChain(FileSection):
-    """A chain with its endpoints and the GMPs that it has."""
+    """A chain with its endpoints and GMPs."""
 
     chain_id: int = Field(gt=0, lt=2**64)
     name: str = Field(pattern=r"^[a-z0-9-]+$")
@@ -45,12 +45,12 @@ class PlannedChain(FileSection):
 
     @property
     def endpoints(self) -> tuple[str, ...]:
-        """The RPC URLs with placeholders replaced by environment variables."""
+        """Returns the RPC URLs with placeholders replaced by environment variables."""
         return tuple(expanded(list(self.rpc_urls)))
 
     @property
     def origin(self) -> str:
-        """The place where the RPC URLs are configured, for errors."""
+        """Returns the place where the RPC URLs are configured, for error messages."""
         named = ", ".join(url for url in self.rpc_urls if "${" in url)
         return f"rpcUrls of chain {self.name!r} in the network file" + (f", or {named}" if named else "")
 
@@ -90,7 +90,7 @@ class NetworkPlan(FileSection):
     def _each_chain_has_a_gmp(self) -> Self:
         for chain in self.chains:
             if not chain.gmps:
-                raise ValueError(f"chain {chain.name!r} has no GMP, so no message could reach or leave it")
+                raise ValueError(f"chain {chain.name!r} has no GMPs, so no message could reach or leave the chain")
         return self
 
     @model_validator(mode="after")
@@ -99,9 +99,9 @@ class NetworkPlan(FileSection):
             shared = here.gmps.keys() & there.gmps.keys()
             if shared and len(shared) < self.floor:
                 raise ValueError(
-                    f"chains {here.name!r} and {there.name!r} share {len(shared)} of the {self.floor} GMPs that the floor"
-                    f" requires ({', '.join(sorted(shared))}), so recipients without a policy would be unreachable; add"
-                    " a GMP, or lower `floor`"
+                    f"chains {here.name!r} and {there.name!r} share {len(shared)} GMPs, but the floor requires "
+                    f"{self.floor} ({', '.join(sorted(shared))}), so recipients without a policy would be "
+                    "unreachable; add a GMP, or lower `floor`"
                 )
         return self
 
@@ -118,7 +118,7 @@ class NetworkPlan(FileSection):
         Args:
             here: This chain.
             gmp: The GMP.
-            owner: Owner of this chain's router, if it is no longer the plan's.
+            owner: Owner of this chain's router, if no longer the plan's owner.
         """
         for there in self.chains:
             if there is not here and gmp.label in there.gmps:
@@ -140,7 +140,7 @@ class NetworkPlan(FileSection):
         Returns the sections and the problems, one line each.
 
         Raises:
-            UnansweredError: no endpoint answered.
+            UnansweredError: no endpoint responded.
         """
         sections, problems = dict[str, GmpSection](), list[str]()
         for label, section in gmps.items():
@@ -176,7 +176,7 @@ class NetworkPlan(FileSection):
         """Reads a network file.
 
         Raises:
-            PlanError: the file is missing, not JSON, or has missing, unknown or invalid values.
+            PlanError: the file is missing or not valid JSON, or has missing, unknown or invalid values.
         """
         try:
             document: Any = json.loads(path.read_text())
@@ -185,7 +185,7 @@ class NetworkPlan(FileSection):
                 f"network file {path} does not exist; `waybill network create {path.stem} --chains A,B` writes it"
             ) from None
         except json.JSONDecodeError as error:
-            raise PlanError(f"{path} is not JSON (line {error.lineno}: {error.msg})") from error
+            raise PlanError(f"{path} is not valid JSON (line {error.lineno}: {error.msg})") from error
         if missing := list(unset_placeholders(document)):
             raise PlanError(
                 f"{path} has unset placeholders; set these environment variables, or replace the placeholders:\n  "

@@ -28,12 +28,12 @@ class ChainPreview:
 
     @property
     def gas(self) -> int:
-        """Gas of all transactions."""
+        """Returns the gas of all transactions."""
         return sum(estimate.gas for estimate in self.estimates)
 
     @property
     def cost(self) -> int:
-        """Cost of all transactions in wei."""
+        """Returns the cost of all transactions in wei."""
         return sum(map(self.cost_of, self.estimates))
 
     def cost_of(self, estimate: Estimate) -> int:
@@ -60,7 +60,7 @@ async def gas_price(chain: EvmChain) -> int:
 async def simulated(
     name: str, chain: EvmChain, owner: str, transactions: Sequence[Transaction]
 ) -> tuple[Estimate, ...]:
-    """Returns the estimates of transactions that are sent one after the other.
+    """Returns the estimates of transactions that are sent in sequence.
 
     Raises:
         DeployError: a transaction would revert, or the endpoint cannot simulate.

@@ -1,4 +1,4 @@
-"""Batches for a Safe: files for the Safe app to import, and the hashes that its owners compare before signing."""
+"""Batches for a Safe: files to import in the Safe app, and the hashes that its owners compare before signing."""
 
 from __future__ import annotations
 
@@ -55,19 +55,19 @@ class SafeTransaction:
 
     @property
     def domain_hash(self) -> bytes:
-        """Hash of the chain and the Safe."""
+        """Returns the hash of the chain and the Safe."""
         return keccak(encode(["bytes32", "uint256", "address"], [_DOMAIN, self.chain_id, self.safe]))
 
     @property
     def message_hash(self) -> bytes:
-        """Hash of the call. Hardware wallets display it beside the domain hash."""
+        """Returns the hash of the call. Hardware wallets display it beside the domain hash."""
         types = ["bytes32", "address", "uint256", "bytes32", "uint8", *["uint256"] * 3, *["address"] * 2, "uint256"]
         values = [_SAFE_TX, self.to, 0, keccak(self.data), self.operation, 0, 0, 0, _NOBODY, _NOBODY, self.nonce]
         return keccak(encode(types, values))
 
     @property
     def hash(self) -> bytes:
-        """The Safe's transaction hash, which the owners sign."""
+        """Returns the Safe's transaction hash, which the owners sign."""
         return keccak(b"\x19\x01" + self.domain_hash + self.message_hash)
 
 
@@ -83,7 +83,7 @@ class Batch:
 
     @property
     def gas(self) -> int:
-        """Gas of all calls."""
+        """Returns the gas of all calls."""
         return sum(estimate.gas for estimate in self.estimates)
 
 
@@ -94,7 +94,7 @@ async def make_batches(
 
     Args:
         name: Name of the chain.
-        transactions: Transactions for the Safe to make.
+        transactions: Transactions for the Safe to execute.
         chain: Connection to the chain.
         safe: Address of the Safe.
         folder: Folder for the batches' files.

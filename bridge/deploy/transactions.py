@@ -1,8 +1,7 @@
-"""Compares one chain with the plan and derives the transactions that it lacks.
+"""Compares one chain with the plan and derives the missing transactions.
 
-Every address follows from the plan through CREATE2, on all chains, so chains can be deployed in any order or in
-parallel.
-Existing state is kept, so a run after an interruption makes only the remaining transactions.
+CREATE2 derives every address from the plan, the same on all chains, so chains can be deployed in any order or
+in parallel. Existing state is kept, so a run after an interruption makes only the remaining transactions.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class OwnContract:
-    """One of Waybill's contracts on one chain, whether it exists yet or not."""
+    """One of Waybill's contracts on one chain, which may not exist yet."""
 
     name: str  # such as "axelar adapter"
     bytecode: bytes
@@ -66,23 +65,23 @@ class OwnContract:
 
     @property
     def creation_code(self) -> bytes:
-        """Bytecode with constructor arguments."""
+        """Returns the bytecode with constructor arguments."""
         return self.bytecode + self.arguments
 
     @property
     def creation(self) -> Transaction:
-        """The transaction that creates the contract; anyone may send it."""
+        """Returns the transaction that creates the contract; anyone may send it."""
         return Transaction(self.name, CREATE2_FACTORY, self.salt + self.creation_code)
 
     @property
     def address(self) -> str:
-        """The contract's address, the same on every chain."""
+        """Returns the contract's address, which is the same on every chain."""
         return create2_address(CREATE2_FACTORY, self.salt, self.creation_code)
 
 
 @dataclass(frozen=True, slots=True)
 class OwnAdapter(OwnContract):
-    """An adapter. Its router creates it and can compute its address, which saves a storage read per send."""
+    """An adapter, created by its router. The router can compute its address, which saves a storage read per send."""
 
     router: str
     gmp: Gmp
@@ -90,12 +89,12 @@ class OwnAdapter(OwnContract):
 
     @property
     def address(self) -> str:
-        """The adapter's address, which follows from router, GMP and number, not from the code (CREATE3)."""
+        """Returns the adapter's address, which follows from router, GMP and number, not from the code (CREATE3)."""
         return created_adapter(self.router, int(self.gmp), self.number)
 
     @property
     def creation(self) -> Transaction:
-        """The transaction that creates the adapter; the router's owner sends it."""
+        """Returns the transaction that creates the adapter; the router's owner sends it."""
         call = ROUTER.encode("createAdapter", int(self.gmp), self.number, self.creation_code)
         return Transaction(self.name, self.router, call)
 
@@ -168,7 +167,7 @@ class ChainWork:
         planned: The chain in the plan.
         contracts: The planned contracts.
         owner: Account that must send the transactions: the router's owner, or the plan's while there is no router.
-        missing: The transactions.
+        missing: The transactions to send.
     """
 
     planned: PlannedChain
@@ -181,8 +180,8 @@ class ChainWork:
         """Compares a chain with the plan.
 
         Raises:
-            DeployError: the owner made a choice that contradicts the plan, and must decide which one is meant.
-            UnansweredError: no endpoint answered.
+            DeployError: an owner's change contradicts the plan, so the owner must decide which one applies.
+            UnansweredError: no endpoint responded.
         """
         contracts = ChainContracts.of(plan, planned)
         router, owner = contracts.router.address, plan.owner
@@ -229,9 +228,10 @@ class _Here:
         created = await self._read(adapter.router, ROUTER, "creationHashOf", adapter.address)
         if created not in (None, bytes(32), keccak(adapter.creation_code)):
             raise DeployError(
-                f"chain {self.planned.name!r}: the router created a different adapter for {gmp.label} under number"
-                f" {adapter.number}, with other code or for other contracts of the GMP; replace it by an adapter with an"
-                " unused number, and write that number as `adapterNumber` in the network file"
+                f"chain {self.planned.name!r}: the router created a different adapter for {gmp.label} under "
+                f"number {adapter.number}, with other code or for other contracts of the GMP; replace it with "
+                "an adapter that has an unused number, and write that number as `adapterNumber` in the "
+                "network file"
             )
         if registered in (None, _NOBODY, adapter.address.lower()):
             return bool(registered == adapter.address.lower())
@@ -306,7 +306,8 @@ class _Here:
             return await self.chain.call(Call(to=asked, data=question)) == step.answer
         except CallRevertedError as error:
             raise DeployError(
-                f"chain {self.planned.name!r}: {step.name}: {asked} reverted when its setting was read: {explain_revert(error.data)}"
+                f"chain {self.planned.name!r}: {step.name}: reading the setting from {asked} reverted: "
+                f"{explain_revert(error.data)}"
             ) from error
 
     async def _appointed(self) -> AsyncIterator[Transaction]:
@@ -328,7 +329,7 @@ class _Here:
 def _addressed(adapter: str, to: str, data: bytes) -> tuple[str, bytes]:
     """Returns the target and calldata of a step.
 
-    Contracts other than the adapter take its address as first argument.
+    Contracts other than the adapter take the adapter's address as their first argument.
     """
     if to == OUR_ADAPTER:
         return adapter, data
@@ -336,10 +337,10 @@ def _addressed(adapter: str, to: str, data: bytes) -> tuple[str, bytes]:
 
 
 async def why_refused(chain: EvmChain, transaction: Transaction, account: str, data: bytes) -> str:
-    """Returns the reason of a revert from its data and, if only the owner may send the transaction, names the owner.
+    """Explains a revert from its data and, if only the owner may send the transaction, names the owner.
 
     Raises:
-        UnansweredError: no endpoint answered.
+        UnansweredError: no endpoint responded.
     """
     revert = decode_revert(data)
     if revert is None:
@@ -360,7 +361,7 @@ async def why_refused(chain: EvmChain, transaction: Transaction, account: str, d
 def refuse_another_network(planned_router: str, deployed: Sequence[str]) -> None:
     """Checks that the plan's router is the deployed one.
 
-    Other code, owner or number would create a second network beside it.
+    A different code, owner or number would create a second network.
 
     Raises:
         DeployError: the plan would create another router.
@@ -368,7 +369,7 @@ def refuse_another_network(planned_router: str, deployed: Sequence[str]) -> None
     for router in deployed:
         if router.lower() != planned_router.lower():
             raise DeployError(
-                f"the deployments file has the deployed router {router}, but this version and plan would create"
-                f" {planned_router} beside it; deploy with the version, owner and `routerNumber` of the existing router, or"
-                " give the new network another name"
+                f"the deployments file has the deployed router {router}, but this version and plan would "
+                f"create {planned_router} as a second router; deploy with the version, owner and "
+                "`routerNumber` of the existing router, or give the new network another name"
             )

@@ -42,14 +42,14 @@ _LEAST: Final = Window(prepare_ttl=2, decision_ttl=1, max_retries=1, max_backoff
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The change that one chain's participant is to make."""
+    """The change for one chain's participant."""
 
     chain: ChainDeployment
     act: int
 
 
 async def deploy_actions(deployment: Deployment, chains: Mapping[int, Chain]) -> Deployment:
-    """Deploys the examples on a devnet's chains, and lets the relayer retry their messages.
+    """Deploys the examples on a devnet's chains, and allows the relayer to retry their messages.
 
     Raises:
         DevnetError: a transaction failed.
@@ -110,9 +110,9 @@ async def begin(
         chains: The devnet's chains by id.
         changes: Change of each participant.
         level: Guarantee level of the action.
-        window: Timeouts and retries; the coordinator's default if None.
+        window: Timeouts and retries; None uses the coordinator's default.
         subject: Asset that the action changes.
-        initiator: Account that begins the action; the example dApp if None.
+        initiator: Account that begins the action; None uses the example dApp.
 
     Raises:
         RefusedError: the coordinator rejected the action.

@@ -62,7 +62,7 @@ class AnvilProcess:
 
     @property
     def states(self) -> Path:
-        """Folder for older blocks' states that exceed memory; `stop` removes it."""
+        """Folder for the states of older blocks, which would exceed memory; `stop` removes it."""
         return _states_beside(Path(self.log))
 
     def to_json(self) -> dict[str, Any]:
@@ -115,23 +115,23 @@ def start(
 ) -> AnvilProcess:
     """Starts a chain and waits until it responds.
 
-    Until `mine_every` changes it, the chain mines a block per transaction and one per second: in automine mode alone,
-    anvil may leave a transaction that arrives during mining in its pool until the next one. The process runs in its own
-    session, so that terminal signals do not reach it.
+    Until `mine_every` changes it, the chain mines a block per transaction and one per second: in automine mode
+    alone, anvil may leave a transaction that arrives during mining in its pool until the next transaction. The
+    process runs in its own session, so that terminal signals do not reach it.
 
     Args:
         name: Name of the chain.
         chain_id: Id of the chain.
         port: Port on the loopback address.
         log: File for the output; older states are kept beside it.
-        keep_states: Number of newest blocks whose state is kept, in memory. If None, all states are kept, with older
-            ones on disk; anvil 1.7.1 restores them without contract code when a reorg needs them.
+        keep_states: Number of newest blocks whose state is kept, in memory. If None, all states are kept, with
+            older ones on disk; anvil 1.7.1 restores them without contract code when a reorg needs them.
 
     Raises:
         DevnetError: anvil is missing, exited, or does not respond.
     """
     if not ANVIL.exists():
-        raise DevnetError(f"anvil is missing ({ANVIL}); run `make setup`, or `waybill devnet up`, which fetches it")
+        raise DevnetError(f"anvil not found at {ANVIL}; run `make setup`, or `waybill devnet up`, which fetches it")
     command = [str(ANVIL), "--host", HOST, "--port", str(port), "--chain-id", str(chain_id)]
     command += ["--slots-in-an-epoch", "1", "--silent", "--mixed-mining", "--block-time", "1"]
     command += ["--hardfork", "cancun"]
@@ -186,7 +186,7 @@ def _wait_until_ready(anvil: AnvilProcess) -> None:
         if not is_alive(anvil):
             raise DevnetError(f"anvil for chain {anvil.name} exited at once: {_tail(anvil.log)}")
         if time.monotonic() > deadline:
-            raise DevnetError(f"anvil for chain {anvil.name} does not respond at {anvil.url}; see its log {anvil.log}")
+            raise DevnetError(f"anvil for chain {anvil.name} does not respond at {anvil.url}; see {anvil.log}")
         time.sleep(0.02)
 
 
@@ -216,7 +216,7 @@ def request(anvil: AnvilProcess, method: str, *params: Any) -> Any:
 
 
 def is_alive(anvil: AnvilProcess) -> bool:
-    """Returns whether the process still runs; another process with a reused id does not count."""
+    """Returns whether the process is still running; another process with a reused id does not count."""
     return _process_of(anvil) is not None
 
 
@@ -282,7 +282,7 @@ def _rpc(anvil: AnvilProcess, method: str, *params: Any) -> Any:
 
 
 def answer(url: str, method: str, params: Sequence[Any], *, timeout: float) -> dict[str, Any]:
-    """Returns a node's JSON-RPC response as it is.
+    """Returns a node's raw JSON-RPC response.
 
     Raises:
         httpx.HTTPError: no response within `timeout` seconds.

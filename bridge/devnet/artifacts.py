@@ -1,4 +1,4 @@
-"""Loads compiled contracts: the GMPs' own, which set-up unpacked, and Waybill's."""
+"""Loads compiled contracts: the GMPs' own, unpacked during set-up, and Waybill's."""
 
 from __future__ import annotations
 

@@ -75,10 +75,10 @@ class Attachment:
 
 
 async def attach(*, home: Path, urls: Sequence[str], progress: Progress = lambda _: None) -> Devnet:
-    """Deploys the GMPs, Waybill and the examples on anvil nodes that the user started, and connects every pair of chains.
+    """Deploys the GMPs, Waybill and the examples on the user's anvil nodes, and connects every pair of chains.
 
-    With a single URL, a second chain is started as a destination; `down` stops it. A second call keeps a complete
-    deployment, and starts over after the anvils were restarted.
+    With a single URL, a second chain is started as a destination, which `down` stops. A second call keeps a
+    complete deployment, and deploys again after the anvils were restarted.
 
     Args:
         home: Folder that contains ``build/devnet`` and ``deployments``.
@@ -96,7 +96,9 @@ async def attach(*, home: Path, urls: Sequence[str], progress: Progress = lambda
             raise DevnetError("the devnet is up with chains of its own; run `waybill devnet down` first")
         if known is not None and known.chains != named:
             there = ", ".join(f"{chain.url} (chain {chain.chain_id})" for chain in known.chains)
-            raise DevnetError(f"the devnet is on {there}, not on {', '.join(urls)}; run `waybill devnet down` first")
+            raise DevnetError(
+                f"the devnet is attached to {there}, not to {', '.join(urls)}; run `waybill devnet down` first"
+            )
         started = [process for process in record.anvils if anvil.is_alive(process)] if record is not None else []
         if known is not None and known.is_done and (kept := await _kept(folder, named, started)) is not None:
             return _devnet(folder, named, started, kept, started=False)
@@ -108,7 +110,7 @@ async def _kept(folder: Folder, named: Sequence[AttachedChain], processes: Seque
     """Returns the deployment of an earlier call, or None if the user's chains were restarted.
 
     Raises:
-        DevnetError: one of the user's chains still has contracts, which refer to those on chains that were restarted.
+        DevnetError: one of the user's chains still has contracts that refer to contracts on restarted chains.
     """
     deployment = Deployment.load(folder.deployments_file)
     routers = {chain.chain_id: chain.router for chain in deployment.chains}
@@ -123,7 +125,8 @@ async def _kept(folder: Folder, named: Sequence[AttachedChain], processes: Seque
     for node in still_there:
         if node in named:
             raise DevnetError(
-                f"{node.url} still has the contracts of a devnet whose other chains were restarted: restart this anvil, too"
+                f"{node.url} still has the contracts of a devnet whose other chains were restarted: restart "
+                "this anvil, too"
             )
     return None
 
@@ -175,7 +178,7 @@ def _second_chain(folder: Folder, first: AttachedChain, progress: Progress) -> A
 
 
 def _keep_time(chain: AttachedChain, progress: Progress) -> None:
-    """Makes a node that mines only for transactions mine every second: while a chain's clock stands still, no message stalls."""
+    """Makes a node mine every second, since no message stalls while a chain's clock stands still."""
     if not _request(chain.url, "hardhat_getAutomine"):
         return
     is_hardhat = "hardhat" in str(_request(chain.url, "web3_clientVersion")).lower()
@@ -196,8 +199,8 @@ def _named(urls: Sequence[str]) -> tuple[AttachedChain, ...]:
     )
     for chain in _repeated(chains):
         raise DevnetError(
-            f"two of the chains have id {chain.chain_id}: start {chain.url} with another one, such as"
-            f" anvil --chain-id {chain.chain_id + 1}"
+            f"two of the chains have id {chain.chain_id}: start {chain.url} with another id, such as anvil "
+            f"--chain-id {chain.chain_id + 1}"
         )
     return chains
 

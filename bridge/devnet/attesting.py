@@ -23,7 +23,7 @@ class SigningAttester(DeploymentReader):
     def __init__(
         self, deployment: Deployment, chains: Mapping[int, Chain], signers: Sequence[LocalAccount] | None = None
     ) -> None:
-        """Signs with the given accounts, or with `DEFAULT_SIGNERS`."""
+        """Creates an attester that signs with the given accounts, or with `DEFAULT_SIGNERS`."""
         super().__init__(deployment, chains)
         self._signers = self.DEFAULT_SIGNERS if signers is None else signers
 
@@ -38,14 +38,14 @@ async def confirm(chain: Chain, dispatch: Dispatch) -> Block:
     if block is None or block.hash != dispatch.block_hash:
         now = "missing" if block is None else f"0x{block.hash.hex()}"
         raise TransientError(
-            f"block {dispatch.block_number} of chain {dispatch.source_chain} was 0x{dispatch.block_hash.hex()} when "
-            f"0x{dispatch.message_id.hex()} was sent, and is now {now}; nothing was signed"
+            f"block {dispatch.block_number} of chain {dispatch.source_chain} had hash 0x{dispatch.block_hash.hex()} "
+            f"when message 0x{dispatch.message_id.hex()} was sent, but now has {now}; nothing was signed"
         )
     return block
 
 
 def sign_digest(account: LocalAccount, digest: bytes) -> bytes:
-    """Signs a digest of 32 bytes without a prefix; returns r, s and v, where v is 27 or 28."""
+    """Signs a 32-byte digest without a prefix; returns r, s and v, where v is 27 or 28."""
     signature = _private_key(bytes(account.key)).sign_recoverable(digest, hasher=None)
     return signature[:64] + bytes([27 + signature[64]])
 

@@ -1,4 +1,4 @@
-"""Sends many transactions of one account at once, with contract addresses known in advance."""
+"""Sends many transactions of one account at once. Contract addresses are known in advance."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FEE_RISE = 1.125  # per replacement; anvil may reject identical bytes as alread
 
 @dataclass(frozen=True, slots=True)
 class _Queued:
-    """A transaction with all versions that were sent; the chain includes one of them."""
+    """A transaction with all versions that were sent, one of which the chain includes."""
 
     step: str
     fields: dict[str, Any]

@@ -1,8 +1,8 @@
 """Fetches the GMPs' contracts, and anvil where it is missing, from pinned npm packages.
 
-Contracts: npm tarball -> checked integrity -> <gmp>/<Contract>.json. Each file is {"abi": [...], "bytecode": "0x...",
-"source": "<package>@<version>/<path>"}. `make setup` runs this in a checkout, the first `waybill devnet up` in an
-installed package.
+Contracts are unpacked from an npm tarball, whose integrity is checked, to <gmp>/<Contract>.json. Each file is
+{"abi": [...], "bytecode": "0x...", "source": "<package>@<version>/<path>"}. In a checkout, `make setup` runs
+this; in an installed package, the first `waybill devnet up`.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class PackageFiles:
 
 
 def object_literal(text: str) -> object:
-    """Parses a plain JavaScript literal as typechain writes it, with bare keys and trailing commas."""
+    """Parses a JavaScript object literal in typechain's style, with bare keys and trailing commas."""
     quoted = re.sub(r"([{,]\s*)([A-Za-z_]\w*):", r'\1"\2":', text)
     return json.loads(re.sub(r",(\s*[}\]])", r"\1", quoted))
 
@@ -107,7 +107,7 @@ def read_typechain(files: PackageFiles, folder: str, contract: str) -> Artifact:
     abi = re.search(r"(?:const|var) _abi\s*=\s*(\[[\s\S]*?\n\]);", text)
     bytecode = re.search(r'_bytecode\s*=\s*"(0x\w+)"', text)
     if abi is None or bytecode is None:
-        raise ArtifactError(f"{path} lacks the ABI or the bytecode")
+        raise ArtifactError(f"{path} contains no ABI or no bytecode")
     return Artifact(object_literal(abi[1]), bytecode[1], path)
 
 
@@ -146,8 +146,9 @@ def check_integrity(package: Package, archive: Path) -> None:
     actual = integrity_of(archive)
     if actual != package.integrity:
         raise ArtifactError(
-            f"the tarball is not the pinned one and was not unpacked.\n  pinned: {package.integrity}\n  found:  {actual}\n"
-            f"If the change is wanted, review the package and pin the new hash in {PINS.name}."
+            f"the tarball does not match the pinned hash and was not unpacked.\n  pinned: {package.integrity}\n  "
+            f"found:  {actual}\nIf the change is wanted, review the package and pin the new hash in "
+            f"{PINS.name}."
         )
 
 
@@ -158,7 +159,7 @@ def download(package: Package, folder: Path) -> Path:
         ArtifactError: npm failed.
     """
     if shutil.which("npm") is None:
-        raise ArtifactError("npm is missing; install Node >= 20, which includes it")
+        raise ArtifactError("npm not found; install Node >= 20, which includes it")
     command = ["npm", "pack", "--silent", "--pack-destination", str(folder), package.specifier]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     if process.returncode:
@@ -195,7 +196,7 @@ def fetch(packages: Sequence[Package], target: Path, progress: Progress) -> None
     """Fetches all packages, then replaces the target folder.
 
     Raises:
-        ArtifactError: a package failed, and the target is unchanged; the message names the package.
+        ArtifactError: fetching a package failed. The target is unchanged; the message names the package.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".gmp-") as scratch:
@@ -220,7 +221,9 @@ def pinned_packages() -> list[Package]:
 
 
 def bring_in(progress: Progress) -> None:
-    """Fetches what an installed package does not contain; does nothing in a checkout, where `make setup` fetched it.
+    """Fetches the files that an installed package does not contain.
+
+    Does nothing in a checkout, where `make setup` fetches them.
 
     Raises:
         ArtifactError: npm is missing or failed, or there is no anvil for this platform.
@@ -268,7 +271,7 @@ def find_foundry(tool: str, packaged: Sequence[Path], path: str | None = None) -
     Args:
         tool: "forge", "anvil" or "cast".
         packaged: Candidate paths in npm packages.
-        path: Search path; `PATH` if None.
+        path: Search path; None uses `PATH`.
     """
     on_path = shutil.which(tool, path=path)
     candidates = [*([Path(on_path).resolve()] if on_path else []), *packaged]
@@ -294,7 +297,7 @@ def link(target: Path, at: Path) -> None:
 
 
 def bring_anvil(progress: Progress) -> None:
-    """Fetches anvil alone if it is missing; does nothing in a checkout, where `make setup` installed it.
+    """Fetches only anvil, if it is missing; does nothing in a checkout, where `make setup` installs it.
 
     Raises:
         ArtifactError: npm is missing or failed, or there is no anvil for this platform.

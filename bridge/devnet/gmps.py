@@ -48,6 +48,6 @@ def devnet_attesters(deployment: Deployment, chains: Mapping[int, Chain]) -> dic
 
     Args:
         deployment: The devnet's deployment.
-        chains: Its chains, connected, by id.
+        chains: Connections to the devnet's chains, by chain id.
     """
     return {gmp: gmp_devnet(gmp).attester(deployment, chains) for gmp in Gmp}

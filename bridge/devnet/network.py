@@ -142,20 +142,20 @@ async def up(
 ) -> Devnet:
     """Starts chains, deploys the GMPs and Waybill, and connects every pair of chains.
 
-    The chains outlive this process. If a devnet with these parameters is already up, it is left as it is.
+    The chains outlive this process. If a devnet with these parameters is already up, it is left unchanged.
 
     Args:
         home: Folder that contains ``build/devnet`` and ``deployments``.
         chains: Number of chains, 2 to 8.
         block_time: Seconds between blocks; 0 mines a block per transaction.
-        first_port: Port of the first chain; the others follow. None is 8545, or the running devnet's port.
+        first_port: Port of the first chain; the others follow. None uses the running devnet's port, or else 8545.
         port_option: Command-line option of `first_port`, for errors.
         keep_states: See `bridge.devnet.anvil.start`.
         progress: Callback for progress lines.
 
     Raises:
-        DevnetError: a devnet with other parameters is up or crashed, a port is in use, or a contract cannot be
-            deployed.
+        DevnetError: a devnet with other parameters is up or has crashed, a port is in use, or a contract can't
+            be deployed.
     """
     if not 2 <= chains <= len(CHAIN_NAMES):
         raise DevnetError(f"a devnet has 2 to {len(CHAIN_NAMES)} chains, not {chains}")
@@ -204,7 +204,9 @@ def _running(folder: Folder, record: Record, chains: int, block_time: int, first
         if chain.state is not ChainState.RUNNING
     ]
     if broken:
-        raise DevnetError(f"the devnet is broken: {', '.join(broken)}; run `waybill devnet down`, then up again")
+        raise DevnetError(
+            f"the devnet is broken: {', '.join(broken)}; run `waybill devnet down`, then `waybill devnet up`"
+        )
     if (len(states), record.block_time) != (chains, block_time):
         raise DevnetError(
             f"the devnet is up with {len(states)} chains and a block time of {record.block_time} s, not {chains} and "
@@ -218,7 +220,7 @@ def _running(folder: Folder, record: Record, chains: int, block_time: int, first
         text = folder.deployments_file.read_text()
     except FileNotFoundError:
         raise DevnetError(
-            f"the devnet is up, but {folder.deployments_file} is gone; run `waybill devnet down`, then up again"
+            f"the devnet is up, but {folder.deployments_file} is missing; run `waybill devnet down`, then `waybill devnet up`"
         ) from None
     deployment = Deployment.from_json(text, str(folder.deployments_file))
     return Devnet(
@@ -271,7 +273,7 @@ async def deploy_waybill(plan: NetworkPlan, target: Path, progress: Progress) ->
 
 
 async def _appoint_relayer(deployment: Deployment) -> None:
-    """Lets the relayer retry the example dApp's messages."""
+    """Appoints the relayer as retrier of the example dApp's messages."""
     relayer = account(RELAYER_KEY).address
     async with open_chains(deployment) as chains:
         dapp = Client(deployment, chains, account(DAPP_KEY))

@@ -1,4 +1,4 @@
-"""One account on one chain: signs for its nonce slots, broadcasts, classifies refusals, and reconciles nonces."""
+"""One account on one chain: signs for its nonce slots, broadcasts, classifies rejections, and reconciles nonces."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _FUNDS_WARNING_EVERY: Final = 60.0  # seconds
 
 
 class NonceLostError(TransientError):
-    """Another transaction used the call's nonce. The call was not sent and needs another nonce."""
+    """Another transaction used the call's nonce, so the call was not sent and needs another nonce."""
 
 
 class Account:
     """The operations that sending and monitoring transactions share.
 
-    Signed bytes are always stored before they are broadcast, so that they can be broadcast again after a crash.
+    Signed bytes are always stored before they are broadcast, so they can be broadcast again after a crash.
     """
 
     def __init__(
@@ -107,13 +107,13 @@ class Account:
             future.set_result(outcome)
 
     def problem(self, slot: Slot) -> str:
-        """Returns the reason why a slot's transaction is not included, as far as known."""
+        """Returns the known reason why a slot's transaction is not included."""
         return self._problems.get(slot.slot_id, "it is pending")
 
     # --- signing
 
     async def signed(self, slot: Slot, fees: Fees, *, is_noop: bool = False) -> SignedVersion:
-        """Signs a transaction for the slot's nonce: its call, or a no-op."""
+        """Signs a transaction with the slot's nonce: the slot's call, or a no-op."""
         call = noop_of(self.address) if is_noop or slot.call is None else slot.call
         assert call.gas is not None
         unsigned = UnsignedTransaction(
@@ -135,16 +135,16 @@ class Account:
         )
 
     async def fees(self) -> Fees:
-        """Returns the fees for a transaction sent now.
+        """Returns the fees for a transaction to be sent now.
 
         Raises:
-            FeesTooHighError: the limit is too low for inclusion; `can_pay` tells when that changes.
+            FeesTooHighError: the limit is too low for inclusion; `can_pay` becomes true once that changes.
         """
         try:
             return await self.chain.fees(self.settings.max_fee)
         except FeesTooHighError as error:
             if not self._fees_exceed_limit:
-                _log.warning("fees above the limit, sending paused", account=self.address, reason=str(error))
+                _log.warning("fees above limit, sending paused", account=self.address, reason=str(error))
             self._fees_exceed_limit = True
             raise
 
@@ -176,7 +176,7 @@ class Account:
                 return False
         except SpendBlockedError as error:
             _log.warning(
-                "no budget for a higher fee, nonce is closed",
+                "no budget for a higher fee, closing nonce",
                 chain=slot.chain_id,
                 transaction_key=slot.named_keys,
                 nonce=slot.nonce,
@@ -189,9 +189,9 @@ class Account:
     # --- sending
 
     async def broadcast(self, slots: Sequence[Slot]) -> None:
-        """Broadcasts the latest version of each slot; what the chain refuses is broadcast again later.
+        """Broadcasts the latest version of each slot; rejected ones are broadcast again later.
 
-        Bytes that a node has not answered yet are not broadcast a second time meanwhile.
+        A transaction is not broadcast again while a node's response to it is outstanding.
         """
         now = self.clock.now()
         by_hash = {slot.latest.hash: slot for slot in slots if slot.latest is not None}
@@ -214,7 +214,7 @@ class Account:
         except InsufficientFundsError as error:
             self._problems[slot.slot_id] = str(error)
             with suppress(TransientError):
-                await self.lacks_funds(slot)  # if it does not by now, the next broadcast sends the same bytes
+                await self.lacks_funds(slot)  # else the next broadcast sends the same bytes
             return False
         except NotTakenError as error:
             self._problems[slot.slot_id] = str(error)
@@ -251,7 +251,7 @@ class Account:
             await self._refused(slot, error)
 
     async def _refused(self, slot: Slot, error: TerminalError | NotTakenError) -> None:
-        """Handles a node's verdict that the bytes are malformed: either the nonce is used, or the call is at fault.
+        """Handles a node's verdict that a transaction is malformed: either the nonce is used, or the call is at fault.
 
         The verdict may be a lie, so the call may be tried again with another nonce.
         """
@@ -260,12 +260,12 @@ class Account:
             if await self.chain.transaction_count(self.address) > slot.nonce:
                 return  # already included, or taken by another signer; the monitor finds out
         except TransientError:
-            return  # unknown: broadcast again later
+            return  # outcome unknown: broadcast again later
         if slot.latest is not None and slot.latest.is_noop:
-            _log.error("no-op refused", chain=slot.chain_id, account=slot.account, nonce=slot.nonce, error=str(error))
+            _log.error("no-op rejected", chain=slot.chain_id, account=slot.account, nonce=slot.nonce, error=str(error))
             return
         _log.warning(
-            "transaction refused",
+            "transaction rejected",
             chain=slot.chain_id,
             transaction_key=slot.named_keys,
             nonce=slot.nonce,
@@ -281,14 +281,14 @@ class Account:
         charged and each is sent alone from now on.
         """
         if not slot.parts:
-            return TransientError(f"its transaction was refused: {error}")
+            return TransientError(f"the transaction was rejected: {error}")
         self.unshared.update(slot.transaction_keys)
-        return UnansweredError(f"the transaction that it shared was refused: {error}")
+        return UnansweredError(f"the shared transaction was rejected: {error}")
 
     async def close(self, slot: Slot) -> None:
         """Closes the slot with a no-op, so that later nonces can proceed."""
         if await self.replace(slot, is_noop=True):
-            _log.info("nonce closed by a no-op", chain=slot.chain_id, account=slot.account, nonce=slot.nonce)
+            _log.info("nonce closed by no-op", chain=slot.chain_id, account=slot.account, nonce=slot.nonce)
 
     async def can_pay(self) -> bool:
         """Returns whether fees are within the limit and the balance covers the last transaction that could not be paid.
@@ -303,7 +303,7 @@ class Account:
                 await self.chain.fees(self.settings.max_fee)
             except FeesTooHighError:
                 return False
-            _log.info("fees are within the limit again", chain=self.chain.chain_id, account=self.address)
+            _log.info("fees within limit again", chain=self.chain.chain_id, account=self.address)
             self._fees_exceed_limit = False
         if self._needs is None:
             return True
@@ -352,13 +352,13 @@ def higher_than(former: Fees, current: Fees) -> Fees:
 
 
 async def reconcile_nonces(chain: Chain, account: str, ledger: TransactionLedger, clock: Clock) -> int:
-    """Records every nonce that the chain knows and the ledger does not as taken; returns their number.
+    """Records nonces that the chain has used and the ledger does not know as taken; returns their number.
 
-    They are in blocks or pools: the relayer signed them after the backup was taken. None is given out again, and one
-    that is never included is closed by a no-op, like any gap.
+    Their transactions are in blocks or pools: the relayer signed them after the restored backup was taken.
+    These nonces are not reused, and one that is never included is closed by a no-op, like any gap.
 
     Raises:
-        TransientError: the chain did not answer; recorded nonces stay, and the rest is recorded the next time.
+        TransientError: the chain did not respond; the nonces recorded so far stay, and the next call records the rest.
     """
     known = {slot.nonce for slot in ledger.slots(chain.chain_id, account)}
     first = max(known, default=-1) + 1 if known else await chain.transaction_count(account)

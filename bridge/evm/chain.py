@@ -1,4 +1,4 @@
-"""An EVM chain behind JSON-RPC: the `Chain` port over `bridge.evm.transport`, which is aiohttp."""
+"""Implements the `Chain` port over JSON-RPC, with the aiohttp transport of `bridge.evm.transport`."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ class EvmChain:
         Args:
             chain_id: the EIP-155 id that every endpoint must have.
             rpc_urls: endpoints, the preferred first.
-            policy: how they are asked.
-            may_be_down: whether to continue if no endpoint answers.
-            changes: to the policy, by the names of its fields.
+            policy: the endpoint policy.
+            may_be_down: whether to continue if no endpoint responds.
+            changes: changes to the policy, by field name.
 
         Raises:
-            WrongChainError: an endpoint is of another chain.
-            TransientError: no endpoint answers.
+            WrongChainError: an endpoint serves another chain.
+            TransientError: no endpoint responds.
         """
         effective = replace(policy or EndpointPolicy(), **changes)
         try:
@@ -140,7 +140,7 @@ class EvmChain:
         """See `Chain.height_of`.
 
         Raises:
-            UnansweredError: also if a node does not know the tag.
+            UnansweredError: no endpoint responded, or a node does not know the tag.
         """
         request, what = Request("eth_getBlockByNumber", (tag, False)), f"the {tag} block"
         try:
@@ -163,7 +163,7 @@ class EvmChain:
         return block
 
     async def logs(self, first: int, last: int, addresses: Sequence[str], topics: Sequence[bytes]) -> list[Log]:
-        """See `Chain.logs`. A range that the node refuses as too large is split in halves."""
+        """See `Chain.logs`. Splits a range in halves if the node rejects it as too large."""
         if first > last or not addresses or not topics:
             return []
         what, span = f"blocks {first} to {last}", {"fromBlock": hex(first), "toBlock": hex(last)}
@@ -192,7 +192,8 @@ class EvmChain:
             for log in entries:
                 if not (is_within(log) and log.address.lower() in emitters and log.topics and log.topics[0] in wanted):
                     raise ValueError(
-                        f"block {log.block_number}, index {log.log_index}, of {log.address} was not requested"
+                        f"block {log.block_number}, index {log.log_index}, of {log.address} is outside the "
+                        "requested range or addresses"
                     )
             return entries
 
@@ -217,7 +218,7 @@ class EvmChain:
         """Simulates calls in sequence, each in a block of its own on top of the previous one's state.
 
         Raises:
-            UnansweredError: no endpoint answers or supports eth_simulateV1.
+            UnansweredError: no endpoint responds, or none supports eth_simulateV1.
         """
         blocks = [{"calls": [_to_json(call, sender)]} for call in calls]
         request = Request("eth_simulateV1", ({"blockStateCalls": blocks, "validation": False}, "latest"))
@@ -230,7 +231,7 @@ class EvmChain:
             raise as_port_error(error, self._chain_id) from error
         results: list[Simulated] = answer
         if len(results) != len(calls):
-            raise UnansweredError(f"{self._name} simulated {len(results)} of {len(calls)} calls")
+            raise UnansweredError(f"{self._name} returned results for {len(results)} of {len(calls)} simulated calls")
         return results
 
     async def fees(self, limit: int | None = None) -> Fees:
@@ -292,7 +293,7 @@ class EvmChain:
         return await self._amount("a balance", to_int, "eth_getBalance", address, "latest")
 
     async def code(self, address: str) -> bytes:
-        """Returns the code at an address, empty if there is none."""
+        """Returns the code at an address; empty if there is none."""
         code: bytes = await self._look_up(f"the code of {address}", to_bytes, str, "eth_getCode", address, "latest")
         return code
 
@@ -306,9 +307,9 @@ class EvmChain:
     async def _look_up(
         self, what: str, decoder: Callable[[Any], Any], essence: Callable[[Any], Hashable], method: str, *params: Any
     ) -> Any:
-        """Returns the decoded answer that enough endpoints agree on.
+        """Returns the decoded result that enough endpoints agree on.
 
-        `decoder` may raise any error for malformed answers.
+        `decoder` may raise any error for malformed results.
         """
         try:
             return await self._endpoints.agreed(essence, Request(method, params), decoder_of(what, decoder))
@@ -316,11 +317,11 @@ class EvmChain:
             raise as_port_error(error, self._chain_id) from error
 
     async def _amount(self, what: str, decoder: Callable[[Any], int], method: str, *params: Any) -> int:
-        """Returns the value of a growing number, such as the head, that enough endpoints have reached."""
+        """Returns the value of a monotonic quantity, such as the head, that enough endpoints have reached."""
         return _reached(await self._opinions(what, decoder, method, *params), self._endpoints.agreement)
 
     async def _opinions(self, what: str, decoder: Callable[[Any], _T], method: str, *params: Any) -> list[_T]:
-        """Returns well-formed answers from at least as many endpoints as must agree."""
+        """Returns well-formed results from at least as many endpoints as must agree."""
         try:
             return await self._endpoints.opinions(Request(method, params), decoder_of(what, decoder))
         except RpcError as error:
@@ -329,13 +330,13 @@ class EvmChain:
     def _block_decoder(self, number: int) -> Callable[[Any], Block | None]:
         def decoder(answer: Any) -> Block | None:
             if answer is not None and to_int(answer["number"]) != number:
-                raise ValueError(f"the block has number {to_int(answer['number'])}")
+                raise ValueError(f"the response contains block {to_int(answer['number'])}")
             return self._to_remembered_or_none(answer)
 
         return decoder
 
     def _to_remembered(self, answer: Any) -> Block:
-        """Decodes a block's header; if one endpoint decides alone, a second one is to confirm it later."""
+        """Decodes a block header. If one endpoint decides alone, remembers it for a check by a second one."""
         block = to_block(answer)
         if self._endpoints.agreement == 1:
             self._endpoints.pool.remember(KnownBlock(block.number, block.hash))
@@ -396,14 +397,17 @@ def _hex(data: bytes) -> str:
 
 
 def _sum_of_block(answer: Any) -> Hashable:
-    """Returns the compared fields of a block: every field that is used, since any of the agreeing answers may be returned."""
+    """Returns the fields of a block that endpoints must agree on.
+
+    Every field that is used, since any of the agreeing results may be returned.
+    """
     if not isinstance(answer, dict):
         return None
     return tuple(str(answer.get(name)).lower() for name in ("number", "hash", "parentHash", "timestamp"))
 
 
 def _sum_of_logs(answer: Any) -> Hashable:
-    """Returns the compared fields of logs: positions and contents."""
+    """Returns the fields of logs that endpoints must agree on: positions and contents."""
     if not isinstance(answer, list):
         return None
     names = ("blockNumber", "blockHash", "transactionHash", "logIndex", "address", "topics", "data")
@@ -423,7 +427,7 @@ def _is_there(answer: Any) -> Hashable:
 
 
 def _is_taken(_answer: Any) -> Hashable:
-    """Treats every answer to a broadcast that is not an error as equal."""
+    """Treats all non-error responses to a broadcast as equal."""
     return True
 
 
@@ -442,7 +446,7 @@ def to_bytes(data: str) -> bytes:
 
 
 def to_values(types: Sequence[str]) -> Callable[[str], bytes]:
-    """Returns a decoder of return data that checks it against ABI types; without types any data is accepted."""
+    """Returns a decoder that checks return data against ABI types; without types, it accepts any data."""
 
     def check(data: str) -> bytes:
         answer = to_bytes(data)
@@ -480,7 +484,7 @@ def _checksummed(address: str) -> str:
 
 
 def to_log(log: Mapping[str, Any]) -> Log:
-    """Decodes an event of an included transaction."""
+    """Decodes a log of an included transaction."""
     return Log(
         address=_checksummed(log["address"]),
         topics=tuple(to_bytes(topic) for topic in log["topics"]),
@@ -493,7 +497,7 @@ def to_log(log: Mapping[str, Any]) -> Log:
 
 
 def to_logs(logs: list[Mapping[str, Any]]) -> list[Log]:
-    """Decodes logs, in chain order without duplicates and without removed ones."""
+    """Decodes logs: in chain order, without duplicates or removed logs."""
     by_position = {}
     for item in logs:
         if not item.get("removed", False):
@@ -543,12 +547,13 @@ async def open_chains(
         chain_ids: the chains to connect to; None is all.
         policies: endpoint policies by chain id, where they differ from the default.
         rpc_urls: endpoints by chain id that replace the deployment's.
-        eager: check every URL's chain id now; otherwise on first use, and nothing is raised here.
-        may_be_down: with `eager`, whether to continue if no endpoint of a chain answers.
+        eager: whether to check every URL's chain id now; otherwise it is checked on first use, and nothing is
+            raised here.
+        may_be_down: with `eager`, whether to continue if no endpoint of a chain responds.
 
     Raises:
-        WrongChainError: an endpoint is of another chain.
-        TransientError: a chain has no endpoint that answers.
+        WrongChainError: an endpoint serves another chain.
+        TransientError: no endpoint of a chain responds.
     """
     async with AsyncExitStack() as stack:
         chains = {}

@@ -1,6 +1,8 @@
-"""The policy for a chain's JSON-RPC endpoints: which endpoint is asked next, when, and what its answer means for it.
+"""The policy for a chain's JSON-RPC endpoints.
 
-Relayer and index share it, over an asynchronous `Client`; see `bridge.evm.transport`.
+Which endpoint gets the next request, when, and how its response changes its rank.
+
+Relayer and index share this policy; it sends requests through an asynchronous `Client`, see `bridge.evm.transport`.
 """
 
 from __future__ import annotations
@@ -55,15 +57,15 @@ class EndpointPolicy:
 
     Attributes:
         request_seconds: timeout of one request.
-        try_seconds: how long a request is retried while no endpoint answers.
-        rest_seconds: how long a request waits altogether for endpoints that say when to come back.
-        agreement: number of endpoints that must give the same answer, refuse equally, or accept a transaction;
-            a growing number counts as far as that many have reached it.
-        branch_seconds: how long an endpoint is rejected that has another block in place of our last one, while
-            no other answers.
+        try_seconds: how long a request is retried while no endpoint responds.
+        rest_seconds: how long a request waits in total for endpoints that limit its rate.
+        agreement: number of endpoints that must return the same result, return the same error, or accept a
+            transaction; of a monotonic quantity, the highest value that so many have reached counts.
+        branch_seconds: how long an endpoint with a different block at the height of our last one is rejected
+            while no other responds.
         requests_per_second: limit for each endpoint; None is unlimited.
         batch: maximum number of requests in a batch.
-        origin: source of the URLs, for the error about a URL of another chain.
+        origin: source of the URLs, for the error about a URL that serves another chain.
         chain_name: the chain's name in the network's files, for errors; empty if it has none.
     """
 
@@ -90,7 +92,7 @@ class EndpointPolicy:
         return f"{self.chain_name} ({chain_id})" if self.chain_name else f"chain {chain_id}"
 
     def shared_by(self, tasks: int) -> EndpointPolicy:
-        """Returns the policy of each of several concurrent tasks."""
+        """Returns the policy for each of several concurrent tasks, which share the rate limit."""
         rate = self.requests_per_second
         return self if rate is None else replace(self, requests_per_second=rate / tasks)
 
@@ -121,7 +123,7 @@ class EndpointState:
 
     Attributes:
         name: its URL without parts that may be secret.
-        is_up: whether it is asked; after a failure it rests for a while.
+        is_up: whether it gets requests; after a failure, it rests for a while.
     """
 
     name: str
@@ -135,25 +137,25 @@ class Endpoint:
         self.url = url
         self.name = without_secrets(url)
         self.pace = pace
-        self.rests_until = 0.0  # 0 while it answers
+        self.rests_until = 0.0  # 0 while it responds
         self.is_verified = False  # whether its chain id was checked since its last failure
 
 
 class KnownBlock(NamedTuple):
-    """A block that we have read: its number, and its hash or a prefix of it."""
+    """A block that was read: its number, and its hash or a prefix of the hash."""
 
     number: int
     hash: bytes
 
 
 class Client(Protocol):
-    """Sends the requests of a pool, and waits for it."""
+    """Sends a pool's requests, and provides its waits."""
 
     async def ask(self, endpoint: Endpoint, request: Request) -> Any:
         """Returns an endpoint's result.
 
         Raises:
-            RpcError: no answer, or an error.
+            RpcError: the endpoint did not respond, or returned an error.
         """
 
     async def sleep(self, seconds: float) -> None:
@@ -169,13 +171,13 @@ Read = Callable[[Any], Any]
 class ErrorScope(Enum):
     """Whether an endpoint's error concerns that endpoint or all endpoints."""
 
-    AT_FAULT = auto()  # this endpoint rests, and another is asked
-    LACKS_IT = auto()  # this endpoint is sound, and another may have the answer
-    SPEAKS_FOR_ALL = auto()  # every endpoint would give the same answer
+    AT_FAULT = auto()  # this endpoint rests, and another is used
+    LACKS_IT = auto()  # this endpoint works, but another may have the result
+    SPEAKS_FOR_ALL = auto()  # every endpoint would return the same error
 
 
 def scope_of(error: RpcError, request: Request) -> ErrorScope:
-    """Returns what an error says about the endpoint that returned it.
+    """Returns whether an error concerns only the endpoint that returned it.
 
     Waybill's read requests are well-formed, so a node that does not understand one is at fault. But Waybill may
     broadcast a transaction that no node accepts, or name a tag that the chain does not have.
@@ -216,10 +218,10 @@ class EndpointPool:
         Args:
             chain_id: the EIP-155 id that every endpoint must have.
             urls: URLs of the endpoints.
-            policy: how they are asked.
+            policy: the endpoint policy.
             clock: monotonic seconds.
             client: sends the requests.
-            pace_of: the pace of a URL, if other pools ask it too.
+            pace_of: returns the pace of a URL, if other pools use it too.
 
         Raises:
             NoUrlError: a URL is invalid.
@@ -234,7 +236,7 @@ class EndpointPool:
         self._client = client
         self._last: KnownBlock | None = None
         self._final: KnownBlock | None = None
-        self._other_branch_since: float | None = None  # when only endpoints of another branch began to answer
+        self._other_branch_since: float | None = None  # time since which only endpoints on another branch respond
 
     @property
     def states(self) -> list[EndpointState]:
@@ -252,32 +254,33 @@ class EndpointPool:
     def must_have(self, last: KnownBlock | None, final: KnownBlock | None = None) -> None:
         """Requires every endpoint except the current one to have these blocks from now on.
 
-        Without them its answers would look like a reorg.
+        Without these blocks, an endpoint's responses would look like a reorg.
 
         Args:
             last: the last block read; if no endpoint has it for a while, a reorg is assumed.
-            final: the last block read that the chain calls final; an endpoint with another block there is never asked.
+            final: the last block read that the chain calls final; an endpoint with another block at that height
+                is never used.
         """
         self._last, self._final = last, final
 
     def remember(self, last: KnownBlock) -> None:
-        """Requires the highest block that endpoints have reported; see `must_have`."""
+        """Requires endpoints to have the highest block reported so far; see `must_have`."""
         if self._last is None or last.number >= self._last.number:
             self._last = last
 
     async def request(
         self, request: Request, read: Read = _as_it_is, *, perform: Perform | None = None, catches_up: bool = True
     ) -> Any:
-        """Returns the result of a request, from the first endpoint with a readable one.
+        """Returns the first readable result of a request, trying the endpoints in order.
 
         Args:
             request: the request.
-            read: decodes a result; an undecodable result is the endpoint's fault, and another endpoint is asked.
+            read: decodes a result; an undecodable result is the endpoint's fault, and another endpoint is tried.
             perform: sends the request to an endpoint; the client by default.
             catches_up: whether to retry if a block is unknown, since a lagging node will have it later.
 
         Raises:
-            RpcError: no endpoint gave a result. Unless its class is transient, a retry gives the same.
+            RpcError: no endpoint returned a result. Unless the error class is transient, a retry fails the same way.
         """
         return await self.repeated(lambda: self._ask_each(request, read, perform), catches_up=catches_up)
 
@@ -298,7 +301,7 @@ class EndpointPool:
             tries += 1
 
     def _pause_after(self, error: RpcError, tries: int, passed: float) -> float | None:
-        """Returns the seconds until the next try, or None if there is none."""
+        """Returns the seconds until the next try, or None to give up."""
         if isinstance(error, RateLimitedError) and error.retry_after is not None:
             return error.retry_after if passed + error.retry_after <= self.policy.rest_seconds else None
         pause = backoff(_FIRST_PAUSE, tries, cap=_LONGEST_PAUSE)
@@ -322,7 +325,7 @@ class EndpointPool:
         raise self.nobody(errors)
 
     async def _ask(self, endpoint: Endpoint, request: Request, read: Read, perform: Perform | None) -> Any:
-        """Returns one endpoint's answer; that endpoint becomes the current one."""
+        """Returns one endpoint's result; that endpoint becomes the current one."""
         await self._must_be_on_our_branch(endpoint)
         result = await self.ask_alone(endpoint, request, read, perform=perform)
         self.take_back(endpoint)
@@ -333,10 +336,12 @@ class EndpointPool:
     async def ask_alone(
         self, endpoint: Endpoint, request: Request, read: Read = _as_it_is, *, perform: Perform | None = None
     ) -> Any:
-        """Returns one endpoint's answer, whichever blocks it has; see `request`."""
+        """Returns one endpoint's result, whichever blocks it has; see `request`."""
         left = endpoint.pace.closed_until - self._clock()
         if left > 0:
-            raise RateLimitedError(f"{endpoint.name}: not asked, it wants to be left alone for {left:.0f} s more", left)
+            raise RateLimitedError(
+                f"{endpoint.name}: request not sent: the endpoint is rate-limiting, next request in {left:.0f} s", left
+            )
         try:
             if not endpoint.is_verified:
                 await self.verify(endpoint)
@@ -347,12 +352,12 @@ class EndpointPool:
             raise
 
     async def verify(self, endpoint: Endpoint) -> None:
-        """Checks the endpoint's chain id, again after every failure, since the URL may lead to another node by then."""
+        """Checks the endpoint's chain id. Repeated after every failure, since the URL may then lead to another node."""
         answer = await self._client.ask(endpoint, _CHAIN_ID)
         try:
             found = int(answer, 16)
         except (TypeError, ValueError):
-            raise UndecodableError(f"{endpoint.name}: eth_chainId answered {answer!r}") from None
+            raise UndecodableError(f"{endpoint.name}: eth_chainId returned {answer!r}") from None
         if found != self._chain_id:
             raise WrongChainError(
                 f"{endpoint.name} serves chain {found}, but the deployment says {self.chain}; correct"
@@ -361,10 +366,10 @@ class EndpointPool:
         endpoint.is_verified = True
 
     async def has(self, endpoint: Endpoint, block: KnownBlock) -> bool:
-        """Whether an endpoint has that block, and no other in its place.
+        """Whether an endpoint has that block rather than another at its height.
 
         Raises:
-            RpcError: the endpoint does not say, or has no block of that height yet.
+            RpcError: the endpoint does not respond, or has no block at that height yet.
         """
         found = await self._block_of(endpoint, block.number)
         return found.startswith(block.hash)
@@ -372,13 +377,13 @@ class EndpointPool:
     async def anyone_has(self, block: KnownBlock) -> bool:
         """Whether some endpoint has a recorded block.
 
-        If it is not the current one, only endpoints with that block count from now on.
+        If that endpoint is not the current one, only endpoints with that block are used from now on.
 
-        The block counts as gone only if every endpoint has another in its place: otherwise an endpoint that
-        lags, lies or is on its own fork would make us discard recorded events.
+        The block counts as gone only if every endpoint has another block at that height: otherwise an endpoint
+        that lags, lies or is on its own fork would make us discard recorded events.
 
         Raises:
-            TransientRpcError: no endpoint has it, and some do not say which block they have there.
+            TransientRpcError: no endpoint has the block, and some do not report which block they have at that height.
         """
         silent: list[RpcError] = []
         for endpoint in self.in_order():
@@ -394,9 +399,9 @@ class EndpointPool:
             return True
         if silent:
             raise TransientRpcError(
-                f"no endpoint has block {block.number} with hash 0x{block.hash.hex()}, but not each says that it has another in"
-                f" its place: {'; '.join(map(str, silent))}. Try again when they do; one that never will is to be taken out of"
-                " the chain's URLs"
+                f"no endpoint has block {block.number} with hash 0x{block.hash.hex()}, but not all endpoints "
+                f"report a different block at that height: {'; '.join(map(str, silent))}. Try again once they "
+                "respond, or remove an endpoint that never will from the chain's URLs"
             )
         return False
 
@@ -405,7 +410,7 @@ class EndpointPool:
 
         Args:
             block: block that the current endpoint lacks.
-            reason: error with which the current endpoint is set aside.
+            reason: error for which the current endpoint is set aside.
         """
         for endpoint in self.endpoints:
             if endpoint is self.current:
@@ -429,20 +434,22 @@ class EndpointPool:
             try:
                 there, found = int(answer["number"], 16), decode_hex(answer["hash"])
             except (AttributeError, KeyError, TypeError, ValueError) as error:
-                raise TransientRpcError(f"{endpoint.name}: block {number} has no number or hash: {error!r}") from error
+                raise TransientRpcError(
+                    f"{endpoint.name}: block {number} was returned without a number or hash: {error!r}"
+                ) from error
             if there != number:
-                raise TransientRpcError(f"{endpoint.name} was asked for block {number} and gave block {there}")
+                raise TransientRpcError(f"{endpoint.name} returned block {there} instead of block {number}")
             return found
 
         found: bytes = await self.ask_alone(endpoint, Request("eth_getBlockByNumber", [hex(number), False]), read)
         return found
 
     async def _must_be_on_our_branch(self, endpoint: Endpoint) -> None:
-        """Checks that an endpoint other than the current one has our blocks; see `must_have`."""
+        """Checks that an endpoint other than the current one has the required blocks; see `must_have`."""
         while endpoint is not self.current and (last := self._last) is not None:
             ours, theirs = last, await self._block_of(endpoint, last.number)
             if self._last != last:
-                continue  # a newer block was noted meanwhile
+                continue  # a newer block was recorded in the meantime
             if theirs.startswith(last.hash):
                 return
             is_final = self._final is not None and self._final.number == last.number
@@ -453,21 +460,21 @@ class EndpointPool:
             if not is_final and self._is_over_to_another_branch(last):
                 return
             error = TransientRpcError(
-                f"{endpoint.name} is on another branch: its block {ours.number} is 0x{theirs.hex()}, and ours"
-                f" 0x{ours.hash.hex()}"
+                f"{endpoint.name} is on another branch: its block {ours.number} has hash 0x{theirs.hex()}, "
+                f"ours has 0x{ours.hash.hex()}"
             )
             self.put_aside(endpoint, error)
             raise error
 
     def _is_over_to_another_branch(self, last: KnownBlock) -> bool:
-        """Whether to assume a reorg; not while an endpoint that has our block may come back."""
+        """Whether to assume a reorg; false while an endpoint that has our block may recover."""
         now = self._clock()
         if self._other_branch_since is None:
             self._other_branch_since = now
         if now - self._other_branch_since < self.policy.branch_seconds:
             return False
         _log.warning(
-            "no endpoint knows our block any more: switched to another branch", chain=self.chain, block=last.number
+            "no endpoint has our block any more, switched to another branch", chain=self.chain, block=last.number
         )
         self._last = None
         return True
@@ -475,12 +482,12 @@ class EndpointPool:
     def put_aside(self, endpoint: Endpoint, error: RpcError) -> None:
         """Moves the endpoint to the end of the order for a while.
 
-        It is not asked at all for as long as it requested.
+        If the endpoint stated a time, it gets no requests until then.
         """
         outage = (self._chain_id, endpoint.url)
         if not endpoint.rests_until and outage not in _OUTAGES:
             _OUTAGES.add(outage)
-            _log.warning("endpoint fails", chain=self.chain, endpoint=endpoint.name, reason=str(error))
+            _log.warning("endpoint failed", chain=self.chain, endpoint=endpoint.name, reason=str(error))
         now = self._clock()
         endpoint.rests_until = now + REST_SECONDS
         endpoint.is_verified = False
@@ -488,17 +495,17 @@ class EndpointPool:
             endpoint.pace.closed_until = max(endpoint.pace.closed_until, now + error.retry_after)
 
     def take_back(self, endpoint: Endpoint) -> None:
-        """Marks the endpoint as answering."""
+        """Marks the endpoint as up."""
         outage = (self._chain_id, endpoint.url)
         if outage in _OUTAGES:
             _OUTAGES.discard(outage)
-            _log.info("endpoint answers again", chain=self.chain, endpoint=endpoint.name)
+            _log.info("endpoint recovered", chain=self.chain, endpoint=endpoint.name)
         endpoint.rests_until = 0.0
 
     def nobody(self, errors: Sequence[RpcError]) -> RpcError:
-        """Returns the error for a request without an answer.
+        """Returns the error for a request that no endpoint answered.
 
-        A sound endpoint's error takes precedence over failures.
+        An error from a working endpoint takes precedence over failures.
         """
         text = "; ".join(str(error) for error in errors)
         sound = [
@@ -517,10 +524,10 @@ class EndpointPool:
 
 
 def votes_of(answers: Sequence[Any], essence: Callable[[Any], Hashable]) -> list[list[Any]]:
-    """Groups equal answers, the largest group first; a node's error counts by its meaning.
+    """Groups equal responses, largest group first; node errors are compared by their meaning.
 
     Args:
-        answers: endpoints' answers to the same request; an endpoint's own failure is not an answer.
+        answers: endpoints' responses to the same request; an endpoint's own failure is not a response.
         essence: the part of a result that must be equal.
     """
     found: defaultdict[Hashable, list[Any]] = defaultdict(list)
@@ -544,8 +551,8 @@ def require_endpoints(chain_id: int, urls: Sequence[str], policy: EndpointPolicy
     _require_urls(urls, policy)
     if len(urls) < policy.agreement:
         raise TransientRpcError(
-            f"{policy.called(chain_id)} has {len(urls)} endpoints, and {policy.agreement} have to agree: name more of them in"
-            f" {policy.origin}, or lower agreement"
+            f"{policy.called(chain_id)}: agreement is {policy.agreement}, but only {len(urls)} endpoint(s) are "
+            f"configured. Add endpoints in {policy.origin}, or lower agreement"
         )
 
 
@@ -554,7 +561,7 @@ def _require_urls(urls: Sequence[str], policy: EndpointPolicy) -> None:
         if not text.startswith(("http://", "https://")):
             shown = quoted(text.partition("/")[0])  # the rest may hold a key
             raise NoUrlError(
-                f"{shown} is not a JSON-RPC URL: it must begin with http:// or https://; correct {policy.origin}"
+                f"{shown} is not a JSON-RPC URL: it must start with http:// or https://; correct {policy.origin}"
             )
 
 

@@ -1,6 +1,8 @@
-"""Decides which blocks the relayer treats as final: deep enough for the deployments file, and within the chain's own tag.
+"""Decides which blocks the relayer treats as final.
 
-The index has a rule of its own, see `indexer.sources.blocks`.
+Those with enough confirmations for the deployments file, up to the chain's own tag.
+
+The index has its own rule, see `indexer.sources.blocks`.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from bridge.protocol.ports import Block, Chain
 
 @dataclass(frozen=True, slots=True)
 class FinalityRule:
-    """The condition for acting on a chain's blocks.
+    """The condition under which the relayer acts on a chain's blocks.
 
     Attributes:
         confirmations: Number of blocks required on top.
@@ -33,7 +35,7 @@ class FinalityRule:
         return None if self.tag is None else await chain.height_of(self.tag)
 
     def last(self, head: Block, tagged: int | None) -> int:
-        """Returns the last block to act on.
+        """Returns the number of the last block to act on.
 
         The observation cursor stops there, and the relayer derives all finality from the cursor.
         """

@@ -22,7 +22,7 @@ class MessageLock(IntEnum):
 
 
 async def message_lock(chain: Chain, recipient: str, payload: bytes) -> MessageLock:
-    """Reads a message's lock from its recipient; NONE if the recipient has no such view.
+    """Reads a message's lock from its recipient; NONE if the recipient lacks the view.
 
     Raises:
         TransientError: the chain does not answer.

@@ -1,4 +1,4 @@
-"""Retries that a contract makes for the accounts that it appointed, through the functions that client contracts inherit."""
+"""Retries that a sending contract makes for accounts that it appointed (`IRouterClient`)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _CLIENT: Final = Contract(load_abi("AtomicCoordinator"))
 
 
 def contract_retry_call(message: Message, sender: str, fees: Sequence[tuple[Gmp, int]], refund_to: str) -> Call:
-    """Returns the retry of a contract's message, which the contract makes for one of its retriers (`IRouterClient.retry`)."""
+    """Returns the call by which a contract retries its own message for one of its retriers (`IRouterClient.retry`)."""
     named = [(int(gmp), fee) for gmp, fee in fees]
     data = _CLIENT.encode("retry", (message.id, message_tuple(message), 1, named, refund_to))
     return Call(to=sender, data=data, value=sum(fee for _, fee in fees))
 
 
 async def is_contract_retrier(chain: Chain, sender: str, account: str) -> bool:
-    """Returns whether a message's sender is a contract that lets an account retry its messages."""
+    """Returns whether a message's sender is a contract that allows the account to retry its messages."""
     try:
         answer = await chain.call(Call(to=sender, data=_CLIENT.encode("isRetrier", account)))
     except CallRevertedError:

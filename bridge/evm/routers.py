@@ -66,10 +66,10 @@ class Progress:
 class TrialResult(StrEnum):
     """The result of a simulated `execute`."""
 
-    READY = "READY"  # it would succeed
+    READY = "READY"  # the execution would succeed
     WAITING = "WAITING"  # the router does not allow it yet
-    REFUSED = "REFUSED"  # the recipient refuses it
-    REJECTED = "REJECTED"  # a guard refuses it with a code whose disposition is REJECT
+    REFUSED = "REFUSED"  # the recipient rejects it
+    REJECTED = "REJECTED"  # a guard rejects it with a code whose disposition is REJECT
     SETTLED = "SETTLED"  # the message is executed, expired or cancelled
 
 
@@ -78,7 +78,7 @@ class Trial:
     """A simulated `execute`."""
 
     result: TrialResult
-    why: str = ""  # the router's words where it would revert
+    why: str = ""  # the router's reason if it would revert
     missing: int | None = None  # missing receipts; None if unknown
 
 
@@ -91,7 +91,7 @@ class SentMessage:
 
 
 def shows_delivery(receipt: Receipt, router: str, dispatch: Dispatch) -> bool:
-    """Returns whether a receipt shows that the router recorded a dispatch's delivery, which saves calling a view."""
+    """Returns whether a receipt shows that the router recorded a dispatch's delivery, which saves a view call."""
     event = (_RECEIVED, dispatch.message_id, _word(dispatch.source_chain), _word(dispatch.gmp))
     return receipt.succeeded and any(
         log.topics == event and log.address.lower() == router.lower() for log in receipt.logs
@@ -99,14 +99,14 @@ def shows_delivery(receipt: Receipt, router: str, dispatch: Dispatch) -> bool:
 
 
 def shows_execution(receipt: Receipt, router: str, message_id: bytes) -> bool:
-    """Returns whether a receipt shows that the router executed the message."""
+    """Returns whether a transaction receipt shows that the router executed the message."""
     return receipt.succeeded and any(
         log.topics[:2] == (_EXECUTION, message_id) and log.address.lower() == router.lower() for log in receipt.logs
     )
 
 
 def _missing(name: str, arguments: Mapping[str, Any]) -> int | None:
-    """Returns the missing receipts that an error of `execute` states, or None for other errors."""
+    """Returns the number of missing receipts stated in an error of `execute`, or None for other errors."""
     if name == "QuorumNotReached":
         return int(arguments["quorum"]) - int(arguments["receipts"])
     return 0 if name in _BEYOND_QUORUM else None
@@ -124,7 +124,10 @@ class Demand(NamedTuple):
 
 
 class RouterReader:
-    """Reads one router. Methods raise `UnansweredError` if the chain or the contract does not answer."""
+    """Reads one router.
+
+    Methods raise `UnansweredError` if the chain does not respond, or the contract does not exist.
+    """
 
     def __init__(self, chain: Chain, router: str) -> None:
         self._chain = chain
@@ -145,7 +148,7 @@ class RouterReader:
         return message.expires_at is not None and (await self._chain.head()).timestamp > message.expires_at
 
     async def paused_until(self, thing: PausedThing, number: int) -> int:
-        """Returns the end of the newest pause of a GMP, or of the lane with a chain, in Unix seconds."""
+        """Returns, in Unix seconds, the end of the newest pause of a GMP or of the lanes to and from a chain."""
         view = "gmpPausedUntil" if thing is PausedThing.GMP else "lanePausedUntil"
         return int(await self._ask(view, number))
 
@@ -258,8 +261,8 @@ class RouterReader:
     async def retry_refusal(self, message: Message) -> str | None:
         """Returns the name of the error with which the router would reject the sender's retry now, or None.
 
-        Simulates a retry over a GMP that does not exist, which the router checks last, so the simulation never
-        succeeds.
+        Simulates a retry over a nonexistent GMP. The router checks the GMP last, so the simulation always
+        fails, but reports an earlier error first.
         """
         try:
             sender = from_bytes32(message.sender)
@@ -308,7 +311,7 @@ async def created_messages(
 
 
 async def is_contract(chain: Chain, address: str) -> bool:
-    """Returns whether the address has code; a call to an account without code returns nothing."""
+    """Returns whether the address has code."""
     try:
         return bool(await chain.call(Call(to=address, data=_SUPPORTS_INTERFACE)))
     except CallRevertedError:

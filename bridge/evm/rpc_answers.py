@@ -1,17 +1,14 @@
 """The meaning of a JSON-RPC endpoint's answer. Only a well-formed result of the right request counts as one.
 
-Clients word and number the same error differently, so both are looked at.
+Clients use different texts and codes for the same error, so both are examined.
 
-RpcError
-├── TransientRpcError      no usable answer; the same request may succeed later
-│   ├── UndecodableError   the answer does not have the form that every honest node's has
-│   └── RateLimitedError   the endpoint wants to be asked more slowly
-├── RangeTooLargeError     ask for fewer blocks
-├── StateUnavailableError  the endpoint has no state of that block any more
-├── UnknownBlockError      the endpoint does not have that block (any more)
-├── RefusedError           the node understood the request and refused it, or did not understand it
-├── NoAccessError          the endpoint answers nothing to us, such as without a key
-└── WrongChainError        the endpoint serves another chain
+RpcError ├── TransientRpcError      no usable response; the same request may succeed later │   ├──
+UndecodableError   the response is not well-formed, unlike every honest node's │   └── RateLimitedError   the
+endpoint limits the rate of requests ├── RangeTooLargeError     the request must ask for fewer blocks ├──
+StateUnavailableError  the endpoint has pruned the state of that block ├── UnknownBlockError      the endpoint
+does not have that block (any more) ├── RefusedError           the node rejected the request, or does not
+support it ├── NoAccessError          the endpoint denies access, for example without an API key └──
+WrongChainError        the endpoint serves another chain
 """
 
 from __future__ import annotations
@@ -42,7 +39,7 @@ class Meaning(Enum):
     NO_STATE = auto()  # this node has pruned the block's state
     RATE_LIMITED = auto()  # requests come too fast
     TOO_MUCH_ASKED = auto()  # the range of blocks is too large
-    LIMITED = auto()  # one of the last two; the text does not say which
+    LIMITED = auto()  # one of the last two; the text does not distinguish them
     UNAVAILABLE = auto()  # this node cannot answer now
     UNKNOWN = auto()
 
@@ -257,7 +254,7 @@ class RpcError(Exception):
     """An endpoint gave no result.
 
     Attributes:
-        meaning: what it says about the request.
+        meaning: what the error says about the request.
         code: the JSON-RPC error code, or None without a JSON-RPC error.
         data: data of the JSON-RPC error; for a revert, the revert data in one of several forms.
     """
@@ -272,17 +269,20 @@ class RpcError(Exception):
 
 
 class TransientRpcError(RpcError):
-    """No usable answer: unreachable, overloaded, truncated. The same request may succeed later."""
+    """No usable response: the endpoint is unreachable or overloaded, or the response was truncated.
+
+    The same request may succeed later.
+    """
 
     usual = Meaning.UNAVAILABLE
 
 
 class UndecodableError(TransientRpcError):
-    """An answer does not have the form that every honest node's has."""
+    """A response is not well-formed, unlike every honest node's."""
 
 
 class DisagreementError(TransientRpcError):
-    """Endpoints answered, but too few of them agree."""
+    """Endpoints responded, but too few of them agree."""
 
 
 class RateLimitedError(TransientRpcError):
@@ -303,7 +303,7 @@ class RangeTooLargeError(RpcError):
     """The endpoint requires a smaller range of blocks.
 
     Attributes:
-        hint: number of blocks that it says it accepts, or None.
+        hint: number of blocks that the endpoint says it accepts, or None.
     """
 
     usual = Meaning.TOO_MUCH_ASKED
@@ -326,7 +326,7 @@ class StateUnavailableError(RpcError):
 
 
 class RefusedError(RpcError):
-    """A node refused the request.
+    """A node rejected the request.
 
     A contract reverted, a transaction was rejected, or the node does not support the request.
     """
@@ -337,7 +337,7 @@ class NoAccessError(RpcError):
 
 
 class WrongChainError(RpcError):
-    """The endpoint serves another chain than the deployments file says."""
+    """The endpoint serves a different chain than the deployments file states."""
 
 
 class NoUrlError(WrongChainError):
@@ -380,7 +380,7 @@ def result_of(answer: Any, request: Request, where: str) -> Any:
 
 
 def error_of(error: Any, request: Request, where: str) -> RpcError:
-    """Returns the exception for a JSON-RPC error object; a non-standard object is quoted as it is."""
+    """Returns the exception for a JSON-RPC error object; a non-standard object is quoted verbatim."""
     details = error if isinstance(error, Mapping) else {"message": str(error)}
     given = details.get("code")
     code = given if isinstance(given, int) else 0
@@ -423,9 +423,9 @@ def revert_data(error: RpcError) -> bytes:
 
 
 def decoder_of(what: str, decoder: Callable[[Any], T]) -> Callable[[Any], T]:
-    """Returns a decoder that raises `UndecodableError` for every answer that `decoder` rejects.
+    """Returns a decoder that raises `UndecodableError` for every result that `decoder` rejects.
 
-    `what` names the answer.
+    `what` names the result in the error.
     """
 
     def decode(answer: Any) -> T:
@@ -434,9 +434,10 @@ def decoder_of(what: str, decoder: Callable[[Any], T]) -> Callable[[Any], T]:
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError, DecodingError) as error:
             if answer == "0x":
                 raise UndecodableError(
-                    f"{what} is empty: the contract is not there, or not on this node; is the deployments file of this network?"
+                    f"{what} is empty: there is no contract at that address, or this node does not have it. "
+                    "Check that the deployments file is for this network"
                 ) from error
-            raise UndecodableError(f"{what} has an unusable form ({type(error).__name__}: {error})") from error
+            raise UndecodableError(f"{what} can't be decoded ({type(error).__name__}: {error})") from error
 
     return decode
 
@@ -451,7 +452,7 @@ class BatchRefusedError(Exception):
 
 
 def check_batch(answer: Any, where: str) -> None:
-    """Checks the answer to a batch that is not a list with one answer per request.
+    """Checks the response to a batch if it is not a list with one response per request.
 
     Raises:
         BatchRefusedError: the server accepts no batches, or only shorter ones.
@@ -470,21 +471,21 @@ def check_status(
     Args:
         status: HTTP status.
         retry_after: the Retry-After header.
-        body: some providers put their JSON-RPC error into an HTTP error; a proxy's error page is not JSON.
-        where: endpoint and method, for errors.
+        body: response body. Some providers put their JSON-RPC error into it; a proxy's error page is not JSON.
+        where: endpoint and method, for error messages.
         requests: number of requests in the batch.
         now: Unix seconds.
 
     Raises:
-        RpcError: the response has no answer.
+        RpcError: the response contains no JSON-RPC response.
         BatchRefusedError: the server accepts no batches, or only shorter ones.
     """
     if status == 200:
         return
     if status in (401, 403):
-        raise NoAccessError(f"{where}: the endpoint wants a key (HTTP {status})")
+        raise NoAccessError(f"{where}: the endpoint requires an API key (HTTP {status})")
     if status in _TOO_OFTEN and (seconds := _seconds_of(retry_after, now)):
-        raise RateLimitedError(f"{where}: HTTP {status}, to be left alone for {seconds:.0f} s", seconds)
+        raise RateLimitedError(f"{where}: HTTP {status}, retry after {seconds:.0f} s", seconds)
     if body.lstrip().startswith((b"{", b"[")):
         return
     if requests > 1 and status in _NO_BATCHES:

@@ -70,11 +70,11 @@ class Sender:
         Args:
             chain: the chain to send to.
             signer: the account.
-            ledger: keeps its nonces.
-            clock: time.
+            ledger: the nonce ledger.
+            clock: the source of time.
             finality: the chain's finality rule.
             settings: timing and limits.
-            bounds: what transactions may cost.
+            bounds: limits of what transactions may cost.
             multicall: the contract through which calls share a transaction, or None.
         """
         self._account = Account(
@@ -106,12 +106,14 @@ class Sender:
         Args:
             transaction_key: identifies the call's purpose.
             call: without its own gas limit, it is estimated.
-            claim: if given, nothing is sent unless it is still held, and a sent transaction waits while the account lacks funds.
-            may_share: whether a contract may make the call, in one transaction with other concurrent calls.
-            spent_for: the message that the cost is charged to; without one it counts for the chain's bound alone.
+            claim: claim that must still be held for the call to be sent; with a claim, a signed transaction
+                waits while the account lacks funds.
+            may_share: whether the multicall contract may make the call, in one transaction with other concurrent calls.
+            spent_for: the message that the cost is charged to; None charges only the chain's bound.
 
         Returns:
-            The receipt of the key's transaction, whether sent now or already pending. It may have reverted. If calls share
+            The receipt of the key's transaction, whether sent now or already pending. It may have reverted. If
+                calls share
             the transaction, `succeeded` is this key's result, and the logs are those of all calls.
 
         Raises:
@@ -119,8 +121,8 @@ class Sender:
             StaleClaimError: the claim was lost.
             NonceLostError: another transaction used its nonce, and the call was not sent.
             FeesTooHighError: the chain's fees exceed the limit; the call was not sent.
-            SpendBlockedError: a bound has no room for it; the call was not sent.
-            TransientError: it was not included in time, or a node calls it malformed.
+            SpendBlockedError: a spending bound would be exceeded; the call was not sent.
+            TransientError: the transaction was not included before the timeout, or a node calls it malformed.
         """
         # An estimate could fail while the key is pending, so the ledger is read first. A call with its own gas needs no
         # estimate:
@@ -138,15 +140,17 @@ class Sender:
     async def outcome(self, transaction_key: str) -> Receipt | None:
         """Waits for a pending transaction of this key that an earlier worker sent.
 
-        A worker that takes over a key calls this before it asks the chain what is left to do. In the other order the
-        chain's answer would be stale once the transaction is included, and the call would be sent again.
+        A worker that takes over a key calls this before it reads the remaining work from the chain. In the
+        other order, the chain's state would be stale once the transaction is included, and the call would be
+        sent again.
 
         Returns:
             The receipt of the key's transaction, see `send`, or None if none is pending.
 
         Raises:
             NonceLostError: another transaction used its nonce, and the call was not sent.
-            TransientError: no block included it in time; or a node calls it malformed, or estimates too much gas.
+            TransientError: the transaction was not included before the timeout, or a node calls it malformed or
+                estimates too much gas.
         """
         slot = self._account.ledger.open_slot(*self._account.key, transaction_key)
         return None if slot is None else receipt_of(transaction_key, slot, await self._included(slot, parks=True))
@@ -157,9 +161,11 @@ class Sender:
         return waits or self._account.ledger.open_slot(*self._account.key, transaction_key) is not None
 
     def next_for(self, transaction_key: str) -> float | None:
-        """Returns for how many seconds a pending call has been the account's next; None if it is not pending.
+        """Returns the number of seconds for which a pending call has been the account's next.
 
-        Before that, other transactions of the account delay it.
+        None if it is not pending.
+
+        Until then, other transactions of the account delay the call.
         """
         slot = self._account.ledger.open_slot(*self._account.key, transaction_key)
         if slot is not None:
@@ -181,7 +187,7 @@ class Sender:
         return False
 
     async def close(self) -> None:
-        """Stops. Pending transactions are in the ledger and are resumed by the next run."""
+        """Stops the sender. Pending transactions are in the ledger, and the next run resumes them."""
         if self._worker is not None:
             self._worker.cancel()
             await asyncio.gather(self._worker, return_exceptions=True)
@@ -209,8 +215,11 @@ class Sender:
         settings = self._account.settings
         needed = call.gas or await self._account.chain.estimate_gas(call, self.address)
         if needed > settings.max_gas:
-            why = f"its transaction needs {needed} gas, and {Bound.GAS.value} is {settings.max_gas}; raise that if the chain's"
-            raise SpendBlockedError(Refusal(Bound.GAS, f"{why} blocks and transactions may hold so much"))
+            why = (
+                f"the transaction needs {needed} gas, and {Bound.GAS.value} is {settings.max_gas}; raise "
+                "that limit if the chain's"
+            )
+            raise SpendBlockedError(Refusal(Bound.GAS, f"{why} blocks and transactions allow that much"))
         # The margin shrinks to the room there is; otherwise a call that just fits would wait for ever.
         return replace(call, gas=call.gas or min(int(needed * settings.GAS_MARGIN), settings.max_gas))
 
@@ -227,7 +236,7 @@ class Sender:
     async def _try_batch(self, batch: list[_Wanted]) -> None:
         try:
             await self._send_batch(batch)
-        except (TransientError, FeesTooHighError, StoreError) as error:  # as true of each call
+        except (TransientError, FeesTooHighError, StoreError) as error:  # the error applies to each call
             _refuse(batch, error)
         except Exception as error:  # noqa: BLE001  # the caller decides what it means
             if len(batch) == 1:
@@ -259,7 +268,7 @@ class Sender:
         fresh = [unsigned[slot_id].signed(by_id[slot_id]) for slot_id in sorted(stored)]
         for wanted, slot in zip(batch, slots, strict=True):
             if wanted.slot.done():
-                continue  # its caller has given up, which does not affect the others
+                continue  # the caller has given up, which does not affect others
             if slot is not None and slot.slot_id in problems:
                 wanted.slot.set_exception(problems[slot.slot_id])
             elif slot is not None:
@@ -281,7 +290,8 @@ class Sender:
     ) -> tuple[dict[int, SignedVersion], dict[int, TransientError]]:
         """Signs slots; returns the signed versions, and the errors of the other slots, by slot id.
 
-        A signer that refuses one transaction may sign the next. A signer that does not answer is not asked again.
+        A signer that rejects one transaction may sign the next. A signer that does not respond gets no further
+        requests.
         """
         versions = dict[int, SignedVersion]()
         problems = dict[int, TransientError]()
@@ -333,11 +343,12 @@ class Sending(Protocol):
 class SenderPool:
     """Several accounts that send as one, so that a stuck nonce holds up only its own account.
 
-    The ledger records which account sent for a key; that account keeps the key until it ends.
+    The ledger records which account sent for a transaction key; that account keeps the key until its
+    transaction is settled.
     """
 
     def __init__(self, senders: Sequence[Sender]) -> None:
-        """`senders` are at least one, all of one chain."""
+        """Creates the pool; `senders` must not be empty and all belong to one chain."""
         self._senders = tuple(senders)
 
     async def send(
@@ -349,7 +360,10 @@ class SenderPool:
         may_share: bool = False,
         spent_for: SpentFor | None = None,
     ) -> Receipt:
-        """See `Sender.send`. Uses the account that already has the key, else the least busy one with funds."""
+        """See `Sender.send`.
+
+        Uses the account that already has the transaction key, else the least busy account with funds.
+        """
         if len(self._senders) == 1:
             return await self._senders[0].send(transaction_key, call, claim, may_share=may_share, spent_for=spent_for)
         for sender in self._senders:
@@ -373,7 +387,7 @@ class SenderPool:
         )
 
     async def can_pay(self) -> bool:
-        """Returns whether any of the accounts can pay."""
+        """Returns whether any account can pay."""
         return any([await sender.can_pay() for sender in self._senders])
 
 
@@ -384,21 +398,21 @@ class CallBatching:
     """
 
     def __init__(self, multicall: str | None, *, most: int, max_gas: int) -> None:
-        """Without a multicall, or with `most` 1, each call has its own transaction.
+        """Without a multicall, or if `most` is 1, each call has its own transaction.
 
         Args:
-            multicall: the contract that makes several calls, or None.
+            multicall: address of the multicall contract, or None.
             most: maximum number of calls in a transaction.
-            max_gas: gas limit of a transaction; a single call above it is refused earlier.
+            max_gas: gas limit of a transaction; a single call above it is rejected earlier.
         """
         self._multicall = multicall
         self._most = most if multicall is not None else 1
         self._max_gas = max_gas
 
     def within(self, block_gas: int) -> CallBatching:
-        """Returns the batching for a chain with that block gas limit, of which a transaction takes a share.
+        """Returns the batching for a chain with that block gas limit, of which a transaction may use only a share.
 
-        0: unknown.
+        A limit of 0 means unknown.
         """
         if not block_gas:
             return self
@@ -438,7 +452,7 @@ class CallBatching:
 
 
 def receipt_of(transaction_key: str, slot: Slot, receipt: Receipt) -> Receipt:
-    """Returns one key's receipt in a shared transaction, which succeeded if that key's call did."""
+    """Returns the receipt of one key in a shared transaction; it counts as succeeded if that key's call succeeded."""
     if not slot.parts or slot.call is None:
         return receipt
     made = _calls_made(receipt, slot.call.to)
@@ -448,7 +462,10 @@ def receipt_of(transaction_key: str, slot: Slot, receipt: Receipt) -> Receipt:
 
 
 def _calls_made(receipt: Receipt, multicall: str) -> int:
-    """Returns a bit for each successful call. A callee may re-enter the contract, whose event then precedes ours."""
+    """Returns a bit for each successful call.
+
+    A callee may re-enter the contract; the event of the inner call then comes first.
+    """
     for log in reversed(receipt.logs):
         if log.address.lower() == multicall.lower() and log.topics == (_CALLS_MADE,):
             return int.from_bytes(log.data, "big")

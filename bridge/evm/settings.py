@@ -1,4 +1,4 @@
-"""The operator's settings of chains and accounts: endpoints, keys, transactions and what they may cost."""
+"""The operator's settings for chains and accounts: endpoints, keys, transactions and their costs."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ class SignerSource(Section):
         named = [name for name in ("environment", "keystore", "remote") if getattr(self, name) is not None]
         if len(named) != 1:
             found = " and ".join(named) or "none"
-            raise ValueError(f"{_SIGNER_FORMS}; exactly one of the first names must be there: found {found}")
+            raise ValueError(f"{_SIGNER_FORMS}; give exactly one of the first names, found {found}")
         if self.keystore is not None and self.password_file is None:
             raise ValueError("a keystore needs password_file, the file that holds its password")
         if self.remote is not None and self.address is None:
-            raise ValueError("a remote signer needs address, the account that it signs for")
+            raise ValueError("a remote signer needs address, the account it signs for")
         if (self.certificate or self.authority) and not (self.remote or "").startswith("https://"):
             raise ValueError("certificate and authority are for a remote signer at https://")
         return self
 
 
 class ChainSettings(Section):
-    """One chain's endpoints, where they differ from the deployments file."""
+    """One chain's endpoint settings that differ from the deployments file."""
 
     rpc_urls: tuple[str, ...] = Field(default=(), description="replaces the deployments file's")
     agreement: int | None = Field(
@@ -147,7 +147,7 @@ class SendingSettings(Section):
     spending: SpendingSettings = Field(default=SpendingSettings(), description="what transactions may cost, see below")
 
     RESERVATION: ClassVar[float] = 10.0  # until a reserved nonce that was never signed for is closed by a no-op
-    REFUSALS: ClassVar[int] = 5  # by every node, after which a transaction that is in no pool is given up
+    REFUSALS: ClassVar[int] = 5  # rejections by every node, after which a transaction in no pool is given up
     FOREIGN: ClassVar[float] = 15.0  # until another signer is assumed to have used a nonce with an unknown transaction
     INCLUSION_TIMEOUT: ClassVar[float] = 180.0  # until a delivery without a block counts as failed
     GAS_MARGIN: ClassVar[float] = 1.2  # on top of an estimate
@@ -155,11 +155,14 @@ class SendingSettings(Section):
 
     @property
     def rebroadcast_after(self) -> float:
-        """Seconds after which a transaction without a block is sent again: three times before its fee is raised."""
+        """Returns the seconds after which a pending transaction is broadcast again.
+
+        Three times before its fee is raised.
+        """
         return self.fee_bump_after / 3
 
     def bounds(self, deployment: Deployment) -> SpendBounds:
-        """Returns what transactions may cost on the chains of a network."""
+        """Returns the spending bounds for the chains of a network."""
         return SpendBounds(
             message=self.spending.message,
             sender=self.spending.sender_per_day,

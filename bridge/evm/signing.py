@@ -29,11 +29,11 @@ _SECONDS: Final = 10.0  # seconds for one signature
 
 
 class SignatureRefusedError(TransientError):
-    """A signing service answered, and does not sign this transaction. It may sign others."""
+    """A signing service rejected this transaction. It may sign others."""
 
 
 class InvalidKeyError(ValueError):
-    """The text is not a valid private key; errors never contain it."""
+    """The text is not a valid private key; the message never contains it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,13 +68,13 @@ class Signer(Protocol):
         """Signs a transaction.
 
         Raises:
-            SignatureRefusedError: the signer refuses this transaction.
-            UnansweredError: the signer did not answer.
+            SignatureRefusedError: the signer rejects this transaction.
+            UnansweredError: the signer did not respond.
         """
 
 
 class LocalSigner:
-    """A key in this process; libsecp256k1 signs, with a nonce that follows from key and transaction (RFC 6979)."""
+    """Signs with a key in this process, using libsecp256k1 and deterministic nonces (RFC 6979)."""
 
     def __init__(self, account: LocalAccount) -> None:
         self._account = account
@@ -91,7 +91,7 @@ class LocalSigner:
             return cls(Account.from_key(key))
         except Exception:  # noqa: BLE001  # eth_account raises many kinds, and their texts quote the key
             raise InvalidKeyError(
-                f"not a private key: 0x and 64 hex digits are needed, {len(key)} characters were given"
+                f"not a private key: expected 0x and 64 hex digits, got {len(key)} characters"
             ) from None
 
     @property
@@ -129,7 +129,7 @@ def _fields(transaction: UnsignedTransaction) -> list[int | bytes | list[object]
 
 
 def noop_of(address: str) -> Call:
-    """Returns a call without effect, which uses up a nonce."""
+    """Returns a call without effect, for a transaction that uses up a nonce."""
     return Call(to=address, data=b"", gas=NOOP_GAS)
 
 
@@ -172,22 +172,22 @@ def keystore_signer(keystore: Path, password_file: Path) -> LocalSigner:
 class RemoteSigner:
     """A `Signer` whose key stays in a service: JSON-RPC's `eth_signTransaction`, as Web3signer and geth offer it.
 
-    The answer is checked: it must be the requested transaction, signed by the right account.
+    The response is checked: it must be the requested transaction, signed by the right account.
     """
 
     def __init__(
         self, url: str, address: str, *, certificate: Path | None = None, authority: Path | None = None
     ) -> None:
-        """Signs as one account of a service.
+        """Creates a signer for one account of a service.
 
         Args:
-            url: of the service's JSON-RPC; a user and password in it are sent as basic authentication.
+            url: URL of the service's JSON-RPC; a user and password in it are sent as basic authentication.
             address: the account.
             certificate: a PEM file with the client certificate and key that the service requires.
             authority: a PEM file with the CA of the service's certificate; by default the CAs that Python trusts.
 
         Raises:
-            InvalidKeyError: a file can't be read, or has no certificate.
+            InvalidKeyError: a file can't be read, or contains no certificate.
         """
         self._url = url
         self._address = to_checksum_address(address)
@@ -202,8 +202,8 @@ class RemoteSigner:
         """See `Signer.sign`.
 
         Raises:
-            SignatureRefusedError: the service refuses, or answers with another transaction.
-            UnansweredError: the service does not answer.
+            SignatureRefusedError: the service rejects the request, or returns another transaction.
+            UnansweredError: the service does not respond.
         """
         fields = {
             "from": self._address,
@@ -220,8 +220,8 @@ class RemoteSigner:
         raw = _raw(await self._request(fields))
         if not _is_as_asked(raw, transaction, self._address):
             raise SignatureRefusedError(
-                f"the remote signer of {self._address} answered with another transaction than nonce"
-                f" {transaction.nonce} on chain {transaction.chain_id}; it was not sent"
+                f"the remote signer of {self._address} returned a transaction other than nonce "
+                f"{transaction.nonce} on chain {transaction.chain_id}; it was not sent"
             )
         return SignedTransaction(keccak(raw), raw)
 
@@ -234,11 +234,11 @@ class RemoteSigner:
             document = orjson.loads(answer.content)
         except (httpx.HTTPError, ValueError) as error:
             raise UnansweredError(
-                f"the remote signer of {self._address} does not answer: {_describe(error)}"
+                f"the remote signer of {self._address} did not respond: {_describe(error)}"
             ) from error
         if not isinstance(document, dict) or document.get("error") is not None:
             reason = document.get("error") if isinstance(document, dict) else document
-            raise SignatureRefusedError(f"the remote signer of {self._address} refuses: {reason}")
+            raise SignatureRefusedError(f"the remote signer of {self._address} rejected the request: {reason}")
         return document.get("result")
 
 
@@ -252,7 +252,7 @@ def _client_tls(certificate: Path | None, authority: Path | None) -> ssl.SSLCont
             context.load_cert_chain(certificate)
     except OSError as error:  # ssl.SSLError is one
         files = " and ".join(str(file) for file in (certificate, authority) if file is not None)
-        raise InvalidKeyError(f"{files} can't be used as certificates of a remote signer: {error}") from None
+        raise InvalidKeyError(f"{files} can't be loaded as a remote signer's certificates: {error}") from None
     return context
 
 

@@ -38,7 +38,7 @@ class Wakeup:
 
 
 class _Failures:
-    """Failures since a step last succeeded; a repeated error is logged only once."""
+    """Failures of a step since its last success; a repeated error is logged only once."""
 
     def __init__(self, step: str) -> None:
         self._step = step
@@ -51,9 +51,9 @@ class _Failures:
             return
         self._last = str(error)
         if isinstance(error, TransientError | TerminalError | StoreError):
-            _log.warning("step failed, will be repeated", step=self._step, error=str(error))
+            _log.warning("step failed, will be retried", step=self._step, error=str(error))
         else:
-            _log.error("step failed unexpectedly, will be repeated", step=self._step, exc_info=error)
+            _log.error("step failed unexpectedly, will be retried", step=self._step, exc_info=error)
 
     def end(self) -> None:
         if self._count:
@@ -71,7 +71,7 @@ async def run_forever(
     every: float | Callable[[], float],
     wakeup: Wakeup | None = None,
 ) -> None:
-    """Repeats a step for ever: at once if it reports more work, else after `every` seconds.
+    """Repeats a step for ever: immediately if it reports more work, else after `every` seconds.
 
     A step must continue from the stored state, so that it can be repeated after any error. Pauses grow until it
     succeeds again.

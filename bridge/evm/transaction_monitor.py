@@ -21,7 +21,7 @@ _SETTLED: Final = (SlotState.INCLUDED, SlotState.FINAL, SlotState.USED_EXTERNALL
 
 
 class TransactionMonitor:
-    """Moves slots from signing to finality. Every step is idempotent: it reads ledger and chain again."""
+    """Moves slots from signing to finality. Every step is idempotent, since it reads ledger and chain again."""
 
     def __init__(self, account: Account, finality: Finality) -> None:
         self._account = account
@@ -41,7 +41,8 @@ class TransactionMonitor:
     async def first_nonce(self) -> int:
         """Returns the lowest nonce that the chain accepts.
 
-        It is known while transactions are pending. An idle account may have been used elsewhere, so the chain is asked.
+        The nonce is known while transactions are pending. An idle account may have been used elsewhere, so the
+        chain is queried.
         """
         if self._count is None or not self._account.awaited:
             return await self._read_count()
@@ -55,9 +56,9 @@ class TransactionMonitor:
         return self._count
 
     def next_for(self, slot: Slot) -> float:
-        """Returns for how many seconds a slot's nonce has been the next.
+        """Returns the number of seconds for which a slot's nonce has been the next.
 
-        0 while lower ones are pending or the chain is unresponsive.
+        The result is 0 while lower nonces are pending or the chain does not respond.
         """
         if self._counted_since is None or slot.nonce != self._count:
             return 0.0
@@ -67,7 +68,7 @@ class TransactionMonitor:
         """Returns a block's gas limit, as last read; 0 if the chain does not report it.
 
         Raises:
-            TransientError: the chain did not answer.
+            TransientError: the chain did not respond.
         """
         if self._block_gas is None:
             self._block_gas = (await self._chain.head()).gas_limit
@@ -77,7 +78,7 @@ class TransactionMonitor:
         """Records inclusions, rebroadcasts lost transactions, and closes nonces that will never be used.
 
         Raises:
-            TransientError: the chain did not answer; completed steps are kept.
+            TransientError: the chain did not respond; completed steps are kept.
         """
         try:
             await self._step()
@@ -110,7 +111,7 @@ class TransactionMonitor:
         self._seen, self._checked_at = seen, checked_at
 
     async def _settle_used(self, slots: Sequence[Slot]) -> None:
-        """Finds out which version, or which other transaction, used each nonce."""
+        """Determines which version, or which other transaction, used each nonce."""
         receipts = await asyncio.gather(*(self._receipt(slot) for slot in slots))
         by_slot = {slot.slot_id: receipt for slot, receipt in zip(slots, receipts, strict=True) if receipt is not None}
         if by_slot:
@@ -129,14 +130,14 @@ class TransactionMonitor:
         return None
 
     def _suspect_foreign(self, slot: Slot) -> None:
-        """Reports a nonce without a receipt as taken only after a while, since nodes lag behind each other."""
+        """Reports a used nonce without a receipt as taken only after a while, since nodes lag behind each other."""
         now = self._account.clock.now()
         since = self._foreign_since.setdefault(slot.slot_id, now)
         if now - since < self._account.settings.FOREIGN:
             return
         del self._foreign_since[slot.slot_id]
         self._ledger.take(slot.slot_id)
-        _log.warning("nonce taken by another signer", chain=slot.chain_id, account=slot.account, nonce=slot.nonce)
+        _log.warning("nonce used by another signer", chain=slot.chain_id, account=slot.account, nonce=slot.nonce)
         self._settle(self._ledger.slot(slot.slot_id), None)
 
     def _settle(self, slot: Slot, receipt: Receipt | None) -> None:
@@ -149,7 +150,7 @@ class TransactionMonitor:
             self._account.settle(slot, receipt)
 
     async def _push(self, slots: Sequence[Slot], head: bytes) -> None:
-        """Rebroadcasts, together, the transactions of unused nonces that need it."""
+        """Rebroadcasts together all transactions with unused nonces that need it."""
         settings, now = self._account.settings, self._account.clock.now()
         stuck: Slot | None = None
         again = []
@@ -171,9 +172,9 @@ class TransactionMonitor:
                 await self._sign_abandoned(slot)
 
     async def _sign_abandoned(self, slot: Slot) -> None:
-        """Signs for a nonce whose worker is gone. The next send with its key joins this transaction."""
+        """Signs a transaction for a nonce whose worker is gone. The next send with the same key joins it."""
         if not await self._account.replace(slot, is_noop=slot.call is None):
-            await self._account.close(slot)  # for example, the signer refuses the call
+            await self._account.close(slot)  # for example, the signer rejects the call
 
     async def _raise_fees(self, slot: Slot) -> bool:
         if await self._account.lacks_funds(slot):
@@ -191,14 +192,14 @@ class TransactionMonitor:
     def _was_passed_over(self, slot: Slot, head: bytes) -> bool:
         """Returns whether a block left out the account's next transaction although a node had accepted it.
 
-        Later ones wait for that one.
+        Later transactions wait for that one.
         """
         if slot.nonce != self._count or slot.broadcast_at is None or self._seen is None:
             return False
         return slot.broadcast_at <= self._checked_at and head != self._seen[0]
 
     async def _fill_gap(self, waiting: Sequence[Slot]) -> None:
-        """Closes gaps below the first open nonce: another signer's transaction used them and was reorged away."""
+        """Closes nonce gaps below the first open slot; they arise when another signer's transaction is reorged away."""
         now = self._account.clock.now()
         if not waiting or self._count is None or waiting[0].nonce == self._count:
             self._gap_since = None
@@ -236,7 +237,7 @@ class TransactionMonitor:
 
     async def _reopen(self, slot: Slot) -> None:
         if slot.state is not SlotState.INCLUDED:
-            return  # another worker did it
+            return  # another worker has done it
         receipt = await self._receipt(slot)
         if receipt is not None:
             self._ledger.include([(slot.slot_id, _inclusion(receipt))])
@@ -251,7 +252,7 @@ class TransactionMonitor:
         await self._account.broadcast([self._ledger.slot(slot.slot_id)])
 
     async def _settle_elsewhere(self, ended: set[int]) -> None:
-        """Resolves waiters of transactions whose end another process on the same store recorded."""
+        """Resolves the waiters of transactions that another process on the same store has settled."""
         for slot_id in ended & self._account.awaited:
             slot = self._ledger.slot(slot_id)
             if slot.state not in _SETTLED:

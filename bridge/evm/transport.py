@@ -49,10 +49,10 @@ class Exchange(Protocol):
     """Transport of requests to one endpoint."""
 
     async def ask(self, method: str, params: Sequence[Any]) -> Any:
-        """Returns the JSON document that answers a request, with its result or error.
+        """Returns the JSON-RPC response to a request, with its result or error.
 
         Raises:
-            RpcError: there was no answer.
+            RpcError: the endpoint did not respond.
         """
 
     async def close(self) -> None:
@@ -111,7 +111,7 @@ class HttpExchange:
         return await request.answer
 
     def _send(self, turns: int) -> None:
-        """Sends the waiting requests some turns of the loop after the first one, so that nested tasks can join the batch."""
+        """Sends the waiting requests a few turns of the event loop after the first, so that nested tasks can join."""
         if turns:
             asyncio.get_running_loop().call_soon(self._send, turns - 1)
             return
@@ -133,7 +133,7 @@ class HttpExchange:
         except RpcError as error:
             _refuse(requests, error)
         except TimeoutError:
-            _refuse(requests, TransientRpcError(f"{self._name}: no answer in time"))
+            _refuse(requests, TransientRpcError(f"{self._name}: request timed out after {self._timeout.total:g} s"))
         except (ClientError, OSError, ValueError) as error:
             _refuse(requests, TransientRpcError(f"{self._name}: {str(error) or type(error).__name__}"))
         except BaseException:
@@ -202,11 +202,11 @@ class Endpoints:
             chain_id: EIP-155 id that each endpoint must have.
             urls: Endpoints in order of preference.
             policy: Policy of the endpoints.
-            may_be_down: Whether to continue if no endpoint answers. Each is verified before its first use.
+            may_be_down: Whether to continue if no endpoint responds. Each is verified before its first use.
 
         Raises:
             WrongChainError: an endpoint serves another chain.
-            TransientRpcError: no endpoint answered, or there are fewer than must agree.
+            TransientRpcError: no endpoint responded, or there are fewer endpoints than must agree.
         """
         require_endpoints(chain_id, urls, policy)
         endpoints = cls(chain_id, urls, policy)
@@ -231,15 +231,15 @@ class Endpoints:
         return await self._pool.request(request, read)
 
     async def agreed(self, essence: Callable[[Any], Hashable], request: Request, read: Read) -> Any:
-        """Returns the result on which as many endpoints agree as the policy requires, so that no single endpoint can forge it.
+        """Returns the result on which enough endpoints agree, so that no single endpoint can forge it.
 
         Args:
-            essence: Extracts the part of an answer that must be equal.
+            essence: Extracts the part of a result that must be equal.
             request: Request to send.
-            read: Decodes an answer; an answer that it rejects has no vote.
+            read: Decodes a result; a result that it rejects has no vote.
 
         Raises:
-            RpcError: enough endpoints returned the same error, too few answered, or they disagree.
+            RpcError: enough endpoints returned the same error, too few responded, or they disagree.
         """
         if self.agreement == 1:
             return await self.request(request, read)
@@ -253,7 +253,7 @@ class Endpoints:
         return read(majority[0])
 
     async def opinions(self, request: Request, read: Read) -> list[Any]:
-        """Returns each endpoint's answer until enough have answered, or a single answer if one endpoint suffices.
+        """Collects results until enough endpoints have responded; a single one if one endpoint suffices.
 
         Raises:
             RpcError: too few endpoints returned a result; an endpoint's own error if there is one.
@@ -270,7 +270,7 @@ class Endpoints:
         return results
 
     def _too_few(self, request: Request, count: int, what: str, failures: Sequence[RpcError]) -> DisagreementError:
-        """Returns an error that names the chain and the endpoints without an answer."""
+        """Returns an error that names the chain and the endpoints that did not respond."""
         text = (
             f"{self._pool.chain}: {self.agreement} endpoints must agree on {request.method}, but {count} of"
             f" {len(self._exchanges)} {what}"
@@ -283,7 +283,10 @@ class Endpoints:
     async def _opinions(
         self, essence: Callable[[Any], Hashable], request: Request, read: Read
     ) -> tuple[dict[Endpoint, Any], list[RpcError]]:
-        """Returns each sound endpoint's answer, errors included, until enough agree; and the failures of the others."""
+        """Collects the working endpoints' responses, errors included, until enough agree.
+
+        Also returns the failures of the others.
+        """
         tasks = {asyncio.create_task(self._opinion(one, request, read)): one for one in self._exchanges}
         waiting = set(tasks)
         answers: dict[Endpoint, Any] = {}
@@ -302,7 +305,7 @@ class Endpoints:
         return answers, failures
 
     async def _opinion(self, endpoint: Endpoint, request: Request, read: Read) -> Any:
-        """Returns one endpoint's raw answer, or its error."""
+        """Returns one endpoint's raw result, or its error."""
 
         def check(answer: Any) -> Any:
             read(answer)
@@ -321,10 +324,10 @@ class Endpoints:
             if not may_be_down:
                 raise self._pool.nobody(errors)
             names = [endpoint.name for endpoint in self._exchanges]
-            _log.warning("chain is down, will be used once it answers", chain=self._pool.chain, endpoints=names)
+            _log.warning("no endpoint responds, chain starts once one does", chain=self._pool.chain, endpoints=names)
 
     async def _verify(self, endpoint: Endpoint) -> TransientRpcError | None:
-        """Verifies that an endpoint serves this chain; returns the error if it does not answer.
+        """Verifies that an endpoint serves this chain; returns the error if it does not respond.
 
         Raises:
             WrongChainError: the endpoint serves another chain.

@@ -1,4 +1,4 @@
-"""Caches expensive values for a time, computes them once for all waiting callers, and dates them."""
+"""Caches expensive values for a limited time. Each is computed once for all waiting callers and has a timestamp."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REST: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Dated(Generic[_T]):
-    """A value with the start time of its computation, an upper bound of its age."""
+    """A value with the start time of its computation, which bounds its age."""
 
     value: _T
     at: float  # Unix seconds
@@ -39,9 +39,9 @@ class Cached(Generic[_T]):
 
         Args:
             compute: Computes the value.
-            lasts: Least time in seconds for which a value is reused.
-            oldest: Age in seconds after which a value is no longer returned, even without a newer one; at least twice
-                `lasts`.
+            lasts: Minimum time in seconds for which a value is reused.
+            oldest: Age in seconds after which a value is no longer returned, even without a newer one; at least
+                twice `lasts`.
             clock: Current Unix time in seconds.
         """
         self._compute = compute

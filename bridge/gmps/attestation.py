@@ -1,4 +1,4 @@
-"""Shared parts of the attesters for public networks: their settings, their sources and an HTTP client for JSON."""
+"""Shared parts of the attesters for public networks: settings, sources, and an HTTP client for JSON."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class JsonDocuments:
         """Returns the document at a URL, or None if the service does not have it yet.
 
         Raises:
-            UnansweredError: the service did not respond in time, or responded with an error or invalid JSON.
+            UnansweredError: the request timed out, or the service returned an error or invalid JSON.
         """
         if self._session is None:
             # `trust_env` makes aiohttp look up proxy and credentials in a thread for each request, a quarter of a
@@ -97,12 +97,12 @@ async def _content(response: ClientResponse) -> bytes:
 class PublicHosts:
     """Services that publish the same attestations, tried in order.
 
-    An attestation may be invalid in a way that only the destination's contracts detect. When a dispatch is attested
-    again, the search therefore starts behind the host that supplied its last attestation.
+    An attestation may be invalid in a way that only the destination's contracts detect. When a dispatch is
+    attested again, the search therefore starts after the host that supplied its last attestation.
     """
 
     def __init__(self, hosts: Sequence[str], web: JsonDocuments) -> None:
-        """Uses the services at the base URLs in `hosts`."""
+        """Creates the list of services from the base URLs in `hosts`."""
         self._hosts = hosts
         self._web = web
         self._last_host: OrderedDict[str, int] = (

@@ -1,4 +1,4 @@
-"""Base of the adapters: recognises the deployment's own messages and checks the destination before delivery."""
+"""Base class of the adapters: recognises the deployment's own messages and checks the destination before delivery."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class GmpContracts(FileSection, ABC):
             each.
 
         Raises:
-            UnansweredError: no endpoint answered.
+            UnansweredError: no endpoint responded.
         """
         return {}, []
 
@@ -107,10 +107,10 @@ class NotOursError(Exception):
 
 
 class DeploymentReader:
-    """Base of readers that have the deployment and a connection to each of its chains."""
+    """Base class for readers. Holds the deployment and a connection to each of its chains."""
 
     def __init__(self, deployment: Deployment, chains: Mapping[int, Chain]) -> None:
-        """Reads contracts of `deployment` through `chains`, by chain id."""
+        """Creates a reader of the contracts of `deployment`; `chains` are connections by chain id."""
         self._deployment = deployment
         self._chains = chains
 
@@ -120,7 +120,7 @@ class DeploymentReader:
         """Returns the result of a view function at the newest block.
 
         Raises:
-            UnansweredError: the chain did not answer, or the address has no contract with that function.
+            UnansweredError: the chain did not respond, or the address has no contract with that function.
         """
         return await read_view(self._chains[chain.chain_id], contract, address, function, *arguments)
 
@@ -136,11 +136,11 @@ class BaseAdapter(DeploymentReader, ABC):
     DELIVERY_GAS_PER_BYTE: ClassVar[int] = 45
 
     def __init__(self, deployment: Deployment, chains: Mapping[int, Chain], attester: Attester) -> None:
-        """Serves the chains of a deployment that have this GMP.
+        """Creates an adapter for the chains of a deployment that have this GMP.
 
         Args:
             deployment: The deployment.
-            chains: Its chains, connected, by id.
+            chains: Connections to the deployment's chains, by chain id.
             attester: Source of the GMP's attestations.
         """
         super().__init__(deployment, chains)
@@ -177,13 +177,13 @@ class BaseAdapter(DeploymentReader, ABC):
     async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         """See `Adapter.next_call`.
 
-        Simulates the call on the newest block, so that a call that would revert costs no gas. The router is asked for
-        the receipt at the same time, and a message that it has received is never sent again, whatever the simulation
-        returned.
+        Simulates the call on the newest block, so that a call that would revert costs no gas. At the same time,
+        reads the receipt from the router: a message that it has received is never sent again, whatever the
+        simulation returned.
 
         Raises:
             CallRevertedError: the call would revert on the destination.
-            TransportUsedError: the GMP counts the message as delivered, but the router has no receipt of it.
+            TransportUsedError: the GMP reports the message as delivered, but the router has no receipt for it.
         """
         received: bool | BaseException
         call: Call | BaseException | None
@@ -203,8 +203,9 @@ class BaseAdapter(DeploymentReader, ABC):
         if await self._is_received(dispatch):  # delivered after the first check
             return None
         raise TransportUsedError(
-            f"{self.gmp.label} counts {dispatch.transport_id} as delivered, but the router has no receipt of it: a reorg gave"
-            " its slot to another message, or the receipt was revoked; retry the message over another GMP"
+            f"{self.gmp.label} reports {dispatch.transport_id} as delivered, but the router has no receipt for "
+            "it: a reorg gave its slot to another message, or the receipt was revoked; retry the message over "
+            "another GMP"
         )
 
     async def _is_received(self, dispatch: Dispatch) -> bool:
@@ -283,7 +284,7 @@ class BaseAdapter(DeploymentReader, ABC):
             raise NotOursError(f"the envelope does not hash to its message id 0x{stated.stated_id.hex()}")
         if (message.source_chain, message.source_router) != (source.chain_id, to_bytes32(source.router)):
             raise NotOursError(
-                f"the envelope comes from chain {message.source_chain}, router 0x{message.source_router.hex()}"
+                f"the envelope is from chain {message.source_chain}, router 0x{message.source_router.hex()}"
             )
         if self.gmp not in destination.gmp_numbers:
             raise NotOursError(f"chain {destination.name!r} has no adapter for {self.gmp.label}")
@@ -312,7 +313,7 @@ class BaseAdapter(DeploymentReader, ABC):
 
 
 def read_event(log: Log, emitter: str, topic: bytes, types: Sequence[str], *, indexed: int) -> tuple[Any, ...] | None:
-    """Returns the unindexed values of a log, or None if it is another event or contract, or cannot be decoded.
+    """Returns the unindexed values of a log, or None if the log is of another event or contract, or can't be decoded.
 
     Args:
         log: Log to decode.

@@ -1,7 +1,7 @@
-"""Finds the parts of each GMP. Every number in `bridge.protocol.gmps.Gmp` has a package here with three modules.
+"""Looks up each GMP's modules. Every member of `bridge.protocol.gmps.Gmp` has a package here with three modules.
 
-adapter.py   `ADAPTER`, a `BaseAdapter`, and the section of the GMP's contracts that it reads
-attester.py  `create_attester`, the source of attestations on a public network; `SETTING` if operators can configure it;
+adapter.py   `ADAPTER`, a `BaseAdapter`, and the section of the GMP's contracts that it reads attester.py
+`create_attester`, the source of attestations on a public network; `SETTING` if operators can configure it;
              and `ON_TESTNETS`, if testnets have a different default
 devnet.py    `DEVNET`, the GMP on a local network; see `bridge.devnet.gmps`
 """
@@ -37,7 +37,7 @@ def create_adapters(
 
     Args:
         deployment: The network's deployment.
-        chains: The network's chains, connected, by id.
+        chains: Connections to the network's chains, by chain id.
         attesters: Sources of attestations by GMP.
     """
     return {gmp: adapter_class(gmp)(deployment, chains, attester) for gmp, attester in attesters.items()}
@@ -54,7 +54,7 @@ def create_attesters(
 
     Args:
         deployment: The network's deployment.
-        chains: The network's chains, connected, by id.
+        chains: Connections to the network's chains, by chain id.
         settings: The operator's settings for attestations.
         gmps: GMPs that the relayer delivers over.
         web: HTTP client; its owner closes it.
@@ -78,7 +78,7 @@ def attestation_setting(gmp: Gmp) -> tuple[Any, Any] | None:
 
 
 def attestation_choice(gmp: Gmp, settings: AttestationSettings) -> Any:
-    """Returns the operator's setting of a GMP, else the GMP's default; None if the GMP has no setting."""
+    """Returns the operator's setting for a GMP, else the GMP's default; None if the GMP has no setting."""
     setting = attestation_setting(gmp)
     if setting is None or gmp in settings.gmps:
         return settings.gmps.get(gmp)

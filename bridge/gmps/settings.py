@@ -17,7 +17,7 @@ _GmpAttestations: Any = create_model("_GmpAttestations", __base__=Section, **_FI
 
 
 class AttestationServices(_GmpAttestations):  # type: ignore[misc]  # its fields are known at run time only
-    """Attestation services of the GMPs. A devnet needs none, since it signs as the GMPs' own parties."""
+    """Attestation services of the GMPs. A devnet needs none, since Waybill signs there as the GMPs' own parties."""
 
     TIMEOUT: ClassVar[float] = 10.0  # seconds for each request
 

@@ -48,7 +48,7 @@ class Connection:
 
 
 class Verification(FileSection, ABC):
-    """A GMP's verification on one chain, as a network file names it."""
+    """A GMP's verification on one chain, from a network file."""
 
     @classmethod
     def read(cls, section: Mapping[str, Any]) -> Self:
@@ -62,7 +62,7 @@ class Verification(FileSection, ABC):
     @property
     @abstractmethod
     def verifiers(self) -> int | None:
-        """The least number of verifiers that must agree, or None if the named contract decides."""
+        """Returns the minimum number of verifiers that must agree, or None if the named contract decides."""
 
     @abstractmethod
     def __str__(self) -> str:
@@ -78,7 +78,7 @@ class Verification(FileSection, ABC):
 
 
 class ThresholdVerification(Verification):
-    """Verifiers of which some must all approve, and `optional_threshold` of the others."""
+    """Required verifiers, which must all approve, and optional ones, of which `optional_threshold` must approve."""
 
     NOUN: ClassVar[str]
     """What one verifier is called in messages."""
@@ -88,7 +88,7 @@ class ThresholdVerification(Verification):
     @property
     @abstractmethod
     def lists(self) -> tuple[Sequence[str], Sequence[str]]:
-        """The required and the optional verifiers."""
+        """Returns the required and the optional verifiers."""
 
     @model_validator(mode="after")
     def _can_be_reached(self) -> Self:
@@ -97,9 +97,12 @@ class ThresholdVerification(Verification):
         if not chosen:
             raise ValueError(f"no {self.NOUN} is listed")
         if len(set(chosen)) != len(chosen):
-            raise ValueError(f"a {self.NOUN} is listed twice")
+            duplicates = sorted({one for one in chosen if chosen.count(one) > 1})
+            raise ValueError(f"{self.NOUN} {', '.join(duplicates)} is listed more than once")
         if threshold > len(optional) or bool(optional) != bool(threshold):
-            raise ValueError(f"optionalThreshold is {threshold} for {len(optional)} optional {self.NOUN}s")
+            raise ValueError(
+                f"optionalThreshold is {threshold}, but {len(optional)} optional {self.NOUN}(s) are listed"
+            )
         return self
 
     def refusals(self, connection: Connection) -> Iterator[str]:

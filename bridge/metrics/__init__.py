@@ -1,4 +1,4 @@
-"""Exposes a relayer's state to Prometheus. Each scrape reads the store, so no restart resets a counter."""
+"""Exposes a relayer's state to Prometheus. Each scrape reads the store, so a restart resets no counter."""
 
 from __future__ import annotations
 

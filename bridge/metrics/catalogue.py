@@ -23,11 +23,11 @@ class Metric:
     """One metric.
 
     Attributes:
-        name: its exposed name; counters end in ``_total``.
-        type: its type.
-        labels: the names of its labels, in order.
-        question: the question that it answers.
-        meaning: its exact definition, with the unit.
+        name: the exposed name; counters end in ``_total``.
+        type: the type in Prometheus.
+        labels: the label names, in order.
+        question: the question that the metric answers.
+        meaning: the exact definition, with the unit.
     """
 
     name: str

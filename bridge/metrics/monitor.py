@@ -31,12 +31,12 @@ _log = structlog.get_logger(__name__)
 _Result = TypeVar("_Result")
 
 _FRESH: Final = 1.0  # seconds for which an exposition is cached, so that concurrent scrapes read the store once
-_CHAIN_SECONDS: Final = 5.0  # until a chain that does not answer counts as down
+_CHAIN_SECONDS: Final = 5.0  # seconds until an unresponsive chain counts as down
 _ALARMING: Final = (
     "critical",
     "high",
     "medium",
-)  # severities of divergences; strangers can cause low ones, which must not raise an alert
+)  # severities of divergences; anyone can cause low ones, which must not raise an alert
 COUNTED: Final = 60.0  # seconds for which a count of rows is cached: counting a million takes a quarter of a second
 
 
@@ -50,12 +50,12 @@ class IndexFigures(Protocol):
         """Returns the number of messages by state, counting contradicted ones as DIVERGED."""
 
     def divergences(self) -> Sequence[DivergenceRecord]:
-        """Returns the contradictions between facts."""
+        """Returns the current divergences."""
 
 
 @dataclass(frozen=True, slots=True)
 class _IndexSums:
-    """The totals whose computation takes longer the more messages there are."""
+    """The totals whose computation time grows with the number of messages."""
 
     messages: Mapping[Status, int]
     divergences: Mapping[str, int]
@@ -77,18 +77,18 @@ class Monitor:
         accounts: Collection[str] = (),
         index: Callable[[], AbstractContextManager[IndexFigures | None]] = nullcontext,
     ) -> None:
-        """Watches one network.
+        """Creates the monitor of one network.
 
         Args:
             deployment: the network.
-            chains: its connected chains, by id.
+            chains: connections to the network's chains, by chain id.
             store: the relayer's store.
-            clock: the clock.
+            clock: the source of time.
             settings: the relayer's settings.
             dead_letters: the log of dead letters, which may be in another database.
             streams: the store's streams; None omits their metrics.
             accounts: accounts whose balances are read, in addition to those that have sent before.
-            index: opens the index's totals; yields None if no index has run.
+            index: opens the index's totals; yields None if there is no index.
         """
         self._deployment = deployment
         self._chains = chains

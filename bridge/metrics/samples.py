@@ -60,7 +60,7 @@ class Samples(Collector):
 
     def _values(self, name: str, labels: dict[str, str]) -> list[str]:
         if set(labels) != set(self._labels[name]):
-            raise KeyError(f"{name} has the labels {', '.join(self._labels[name])}, not {', '.join(labels)}")
+            raise KeyError(f"metric {name} has the labels {', '.join(self._labels[name])}, not {', '.join(labels)}")
         return [labels[label] for label in self._labels[name]]
 
     def exposition(self) -> bytes:

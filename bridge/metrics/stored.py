@@ -31,7 +31,7 @@ _OPENNESS: Final = {BreakerState.CLOSED: 0.0, BreakerState.HALF_OPEN: 0.5, Break
 
 
 class _Names:
-    """Names chains in labels."""
+    """Formats chains as label values."""
 
     def __init__(self, deployment: Deployment) -> None:
         self._names = {chain.chain_id: chain.name for chain in deployment.chains}

@@ -24,41 +24,42 @@ ADAPTER_NUMBERS: Final = range(1, 8)
 
 
 class AddressError(ValueError):
-    """The text or bytes are not an EVM address."""
+    """Raised for text or bytes that are not an EVM address."""
 
 
 @lru_cache(maxsize=4096)  # a checksum costs a hash, and the same few addresses recur
 def checksummed(text: str) -> ChecksumAddress:
-    """An EVM address with its EIP-55 checksum.
+    """Returns an EVM address with its EIP-55 checksum.
 
     Raises:
-        AddressError: not an address, or a mixed-case one whose checksum is wrong.
+        AddressError: the text is not an address, or is mixed-case with a wrong checksum.
     """
     if _KEY.fullmatch(text):
         raise AddressError(
-            "64 hex digits are not an EVM address, which has 40; they may be a private key, so they are not shown"
+            "expected an EVM address with 40 hex digits, got 64; the value is not shown because it may be a private key"
         )
     if not _ADDRESS.fullmatch(text):
         raise AddressError(f"{text!r} is not an EVM address (0x and 40 hex digits, EIP-55 checksum if mixed case)")
     address = to_checksum_address(text)
     if text != address and text[2:] not in (text[2:].lower(), text[2:].upper()):
         raise AddressError(
-            f"{text!r} has a wrong EIP-55 checksum, so a digit may be wrong: check it, or write it in lower case"
+            f"{text!r} has a wrong EIP-55 checksum: check for a mistyped digit, or write the address in lower case"
         )
     return address
 
 
 def to_bytes32(address: str) -> bytes:
-    """An EVM address as 32 bytes, left-padded with zeros. Raises as `checksummed`."""
+    """Returns an EVM address as 32 bytes, left-padded with zeros; raises the same errors as `checksummed`."""
     return _PADDING + decode_hex(checksummed(address))
 
 
 @lru_cache(maxsize=4096)  # as above
 def from_bytes32(word: bytes) -> ChecksumAddress:
-    """The EVM address in a 32-byte word.
+    """Returns the EVM address in a 32-byte word.
 
     Raises:
-        AddressError: not 32 bytes, or one of the upper 12 bytes is not zero; nothing is truncated silently.
+        AddressError: the word does not have 32 bytes, or one of its upper 12 bytes is not zero; nothing is
+            truncated silently.
     """
     if len(word) != 32 or not word.startswith(_PADDING):
         raise AddressError(f"0x{word.hex()} is not an EVM address padded to 32 bytes")
@@ -66,13 +67,13 @@ def from_bytes32(word: bytes) -> ChecksumAddress:
 
 
 def create2_address(creator: str, salt: bytes, code: bytes) -> ChecksumAddress:
-    """The address of a contract that another contract creates with `CREATE2`."""
+    """Returns the address of a contract that another contract creates with `CREATE2`."""
     packed = b"\xff" + to_canonical_address(creator) + salt + keccak(code)
     return to_checksum_address(keccak(packed)[12:])
 
 
 def created_adapter(router: str, gmp: int, number: int) -> ChecksumAddress:
-    """The address of a GMP's adapter that a router creates with `createAdapter` under that number, whatever its code (CREATE3)."""
+    """Returns the address of the adapter that a router's `createAdapter` creates for a GMP and number."""
     proxy = create2_address(router, (gmp << 8 | number).to_bytes(32, "big"), _CREATE3_PROXY)
     before, after = _FIRST_CREATION
     return to_checksum_address(keccak(before + to_canonical_address(proxy) + after)[12:])

@@ -17,13 +17,13 @@ def backoff(
     jitter: float = 0.0,
     random: Callable[[], float] = lambda: 0.5,
 ) -> float:
-    """Seconds to wait before the next try: `base`, doubled `doublings` times, at most `cap`.
+    """Returns the seconds to wait before the next try: `base`, doubled `doublings` times, at most `cap`.
 
     At the cap the wait is scaled down so that jitter survives; otherwise all senders would wait equally long.
 
     Args:
         base: seconds.
-        doublings: how often the wait has been doubled; 0 before the second try.
+        doublings: number of times the wait has been doubled; 0 before the second try.
         cap: upper bound in seconds, never exceeded.
         multiplier: growth factor from one wait to the next, if not 2.
         jitter: relative amount by which a wait varies in either direction, in [0, 1).

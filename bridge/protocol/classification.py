@@ -1,7 +1,8 @@
 """The table of failures: code, disposition, and whether the delivery is tried again.
 
-The codes and dispositions are those of OIP's fault tolerance page. Relayer, stores, commands, API and the reference page all use
-this table. A failure that is in no row is UNKNOWN: it is retried, counted, and raises an alert.
+The codes and dispositions come from OIP's fault tolerance page. Relayer, stores, commands, API and the
+reference page all use this table. A failure without a row is UNKNOWN: it is retried, counted, and raises an
+alert.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from bridge.protocol.ports import (
 
 
 class ErrorCode(StrEnum):
-    """The document's error codes."""
+    """Error codes of OIP's fault tolerance page."""
 
     MESSAGE_TTL_EXPIRED = "MESSAGE_TTL_EXPIRED"
     DEDUPLICATION_DETECTED = "DEDUPLICATION_DETECTED"
@@ -46,28 +47,30 @@ class ErrorCode(StrEnum):
 class Disposition(StrEnum):
     """The handling of a failure: the document's five dispositions, and IGNORE."""
 
-    REJECT = "REJECT"  # the message is refused, and not tried again
-    RETRY = "RETRY"  # tried again, as often as the policy of its kind allows
-    ROLLBACK = "ROLLBACK"  # its sender undoes what it did, on the destination's report
+    REJECT = "REJECT"  # the message is rejected and not retried
+    RETRY = "RETRY"  # retried as often as the kind's policy allows
+    ROLLBACK = "ROLLBACK"  # the sender rolls back, on the destination's report
     ESCALATE = "ESCALATE"  # an operator or governance decides
     DIVERGE = "DIVERGE"  # the chains differ; the primary record decides
-    IGNORE = "IGNORE"  # the effect is there already: success
+    IGNORE = "IGNORE"  # the effect already exists: success
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureClass:
-    """One row.
+    """One row of the failure table.
 
     Attributes:
-        codes: as histories, dead letters and metrics have it. A type of error without a code is recorded by its name.
-        kind: how it bears on the next try of a delivery; None where no delivery fails with it. A refusal may be a lie of one
-            node, so that a delivery is not given up at once for it; the relayer rejects a message by the final state of its chain.
-        disposition: what is done about it.
+        codes: the codes in histories, dead letters and metrics. An error type without a code is recorded by its name.
+        kind: effect on the delivery's next try; None if no delivery fails with it. One node may report a
+            rejection falsely, so a rejection does not end a delivery at once; the relayer rejects a message by the
+            final state of its chain.
+        disposition: the relayer's reaction.
         errors: exceptions of this class; the most specific row counts.
-        blames_gmp: whether it speaks against the GMP. The other failures are the destination's endpoints, its fees, or this process.
-        reverts: contracts' errors of this class, by name.
-        theirs: what the documents call it.
-        handling: what happens, in a sentence.
+        blames_gmp: whether the failure counts against the GMP. Other failures are due to the destination's
+            endpoints, its fees, or this process.
+        reverts: names of the contract errors of this class.
+        theirs: the name in the documents.
+        handling: a sentence that describes what happens.
     """
 
     codes: tuple[str, ...] = ()
@@ -81,7 +84,7 @@ class FailureClass:
 
     @property
     def recorded(self) -> tuple[str, ...]:
-        """Every code with which a failure of this class is recorded."""
+        """Returns every code with which a failure of this class is recorded."""
         return (*self.codes, *(error.__name__ for error in self.errors))
 
 

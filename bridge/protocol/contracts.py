@@ -1,6 +1,7 @@
 """Encodes calls to Waybill's contracts, and decodes their return values and reverts.
 
-For code that talks through the `Chain` port and must not depend on web3: `ROUTER.encode("execute", message_tuple)`.
+Code that uses the `Chain` port and must not depend on web3 calls, for example, `ROUTER.encode("execute",
+message_tuple)`.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Contract:
                 )
 
     def encode(self, function: str, *arguments: Any) -> bytes:
-        """The call data of a function; structs are tuples in the order of their members.
+        """Returns the call data of a function; structs are tuples in the order of their members.
 
         Raises:
             KeyError: the contract has no such function.
@@ -59,7 +60,7 @@ class Contract:
         return selector + encode(inputs, arguments)
 
     def decode(self, function: str, answer: bytes) -> Any:
-        """The return value of a call, or a tuple if there are several.
+        """Returns the return value of a call, or a tuple if there are several.
 
         Raises:
             UNDECODABLE: the data is not a return value of this function.
@@ -68,15 +69,15 @@ class Contract:
         return values[0] if len(values) == 1 else values
 
     def outputs(self, function: str) -> tuple[str, ...]:
-        """The ABI types of a function's return values."""
+        """Returns the ABI types of a function's return values."""
         return tuple(self._functions[function][2])
 
     def selector(self, function: str) -> bytes:
-        """A function's four-byte selector."""
+        """Returns a function's four-byte selector."""
         return self._functions[function][0]
 
     def error(self, data: bytes) -> tuple[str, Mapping[str, Any]] | None:
-        """The name and arguments of a custom error, or None if this contract does not declare it."""
+        """Returns the name and arguments of a custom error, or None if this contract does not declare it."""
         known = self._errors.get(data[:4])
         if known is None:
             return None
@@ -95,19 +96,22 @@ _FUNCTION: Final = re.compile(r"(?P<name>\w+)(?P<inputs>\(.*?\))(?: returns (?P<
 
 
 def contract(*functions: str) -> Contract:
-    """A contract with some functions, such as ``"delivered(bytes32) returns (bool)"``; structs as tuples of their types."""
+    """Returns a contract with the given functions, such as ``"delivered(bytes32) returns (bool)"``.
+
+    Structs are written as tuples of their types.
+    """
     return Contract([_function(text) for text in functions])
 
 
 def topic(event: str) -> bytes:
-    """Topic 0 of an event, such as ``"Dispatch(address,uint32,bytes32,bytes)"``."""
+    """Returns topic 0 of an event such as ``"Dispatch(address,uint32,bytes32,bytes)"``."""
     return keccak(text=event)
 
 
 def _function(text: str) -> dict[str, Any]:
     found = _FUNCTION.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text!r} is not a function's signature")
+        raise ValueError(f"{text!r} is not a function signature")
     return {
         "type": "function",
         "name": found["name"],
@@ -121,7 +125,7 @@ def _fields(types: str) -> list[dict[str, Any]]:
         return []
     parsed = parse(types)
     if not isinstance(parsed, TupleType):
-        raise TypeError(f"{types!r} is not a list of types in brackets")
+        raise TypeError(f"{types!r} is not a parenthesised list of types")
     return [{"name": "", "type": component.to_type_str()} for component in parsed.components]
 
 
@@ -132,13 +136,13 @@ ADAPTER: Final = Contract(load_abi("IAdapter"))
 MULTICALL: Final = Contract(load_abi("BoundedMulticall"))
 
 
-_DEEPEST: Final = 16  # errors nest, and a lying node could nest them without end
+_DEEPEST: Final = 16  # errors nest, and a lying node could nest them endlessly
 _MOST_SHOWN: Final = 520
 """Hex digits shown of a reason that cannot be decoded; a router copies no more than that."""
 
 
 def message_tuple(message: Message) -> tuple[Any, ...]:
-    """A message as the contracts' struct."""
+    """Returns a message in the form of the contracts' struct."""
     return (
         message.source_chain,
         message.source_router,
@@ -163,11 +167,12 @@ class Revert:
 
     Attributes:
         name: such as ``NotRetriable``.
-        values: by parameter; empty if they can't be decoded, since events and ``TooFewDispatched`` truncate errors at 256 bytes.
+        values: values by parameter; empty if they can't be decoded, since events and ``TooFewDispatched``
+            truncate errors at 256 bytes.
         text: name and values as text: ``NotRetriable(messageId=0x…)``.
-        by: whose contracts declare it: ``waybill``, or names of GMPs.
+        by: owner of the contracts that declare it: ``waybill``, or names of GMPs.
         meaning: its description in the contracts' documentation, or empty.
-        advice: what to do about it, if known.
+        advice: advice to the user, if known.
         inner: errors nested in it, such as each GMP's own in ``TooFewDispatched``.
     """
 
@@ -182,7 +187,7 @@ class Revert:
 
 @cache
 def _known_errors() -> Mapping[bytes, Mapping[str, Any]]:
-    """Every error that can be decoded, by selector."""
+    """Returns every error that can be decoded, by selector."""
     errors: list[dict[str, Any]] = [*load_abi("Errors"), *_STANDARD_ERRORS]
     return {function_signature_to_4byte_selector(abi_to_signature(error)): error for error in errors}  # type: ignore[arg-type]  # as above
 
@@ -207,7 +212,7 @@ _STANDARD_ERRORS: Final = (
 
 
 def decode_revert(data: bytes, depth: int = 0) -> Revert | None:
-    """The custom error in revert data, or None if neither Waybill nor the GMPs declare it.
+    """Returns the custom error in revert data, or None if neither Waybill nor the GMPs declare it.
 
     Args:
         data: the revert data of a call.
@@ -240,7 +245,7 @@ def decode_revert(data: bytes, depth: int = 0) -> Revert | None:
 
 
 def explain_revert(data: bytes) -> str:
-    """Revert data as text: ``NotRetriable(messageId=0x…)``, or the bytes if the error is unknown.
+    """Describes revert data: ``NotRetriable(messageId=0x…)``, or the bytes if the error is unknown.
 
     A contract's own error text is untrusted, so it is quoted.
     """
@@ -260,7 +265,7 @@ def explain_refusal(reason: bytes) -> str:
 
 
 def _readable(field: Mapping[str, Any], value: Any, inner: list[Revert], depth: int) -> str:
-    """A value as text; nested errors are added to `inner`."""
+    """Returns a value as text; adds nested errors to `inner`."""
     kind: str = field["type"]
     if kind.endswith("]"):
         member = {**field, "type": kind[: kind.rindex("[")]}

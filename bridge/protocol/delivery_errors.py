@@ -1,4 +1,4 @@
-"""Errors of a delivery's try that neither a chain nor a GMP's service reports."""
+"""Errors of a delivery try that neither a chain nor a GMP's service reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class DeliveryTimeoutError(TransientError):
 
 
 class DeliveryRevertedError(Exception):
-    """A delivery was included and reverted, in a transaction of its own or in a batch."""
+    """A delivery was included in a block and reverted, alone or in a batch."""
 
     def __init__(self, receipt: Receipt) -> None:
         super().__init__(
@@ -28,4 +28,4 @@ class NotAttestedError(TransientError):
 
 
 class AttestationUnansweredError(NotAttestedError, UnansweredError):
-    """Neither the GMP's services nor the chains that hold its attestation gave a usable answer."""
+    """Neither the GMP's services nor the chains that hold its attestation returned a usable response."""

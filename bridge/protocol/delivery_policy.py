@@ -1,8 +1,8 @@
 """The retry policy of each kind of message, and the decision whether a delivery is tried again.
 
-The rows are those of the OIP fault tolerance document, where they are the retry policy, and tries after the first are retries.
-Its formula puts jitter before the cap, so that at the cap all senders wait equally long; here the wait is scaled so that the
-jitter survives at the cap and never exceeds it.
+The rows are the retry policy of the OIP fault tolerance document, which calls tries after the first retries.
+Its formula applies jitter before the cap, so at the cap all senders wait equally long; here the wait is scaled
+so that jitter survives at the cap and never exceeds it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from bridge.protocol.message import Kind
 JITTER: Final = 0.1
 """Default jitter: the share by which a wait varies in both directions."""
 
-_LEAST_SETBACK = 1.0  # seconds: rows with one try have no pause of their own
+_LEAST_SETBACK = 1.0  # seconds, for rows with a single try
 _LONGEST_ATTESTATION_PAUSE = 600.0  # seconds
 
 
 class GiveUpReason(StrEnum):
-    """Why a delivery is not tried again."""
+    """Reason for which a delivery is not tried again."""
 
     MAX_RETRIES_EXCEEDED = "MAX_RETRIES_EXCEEDED"
     PERMANENT_FAILURE = "PERMANENT_FAILURE"  # the error says that no further try could succeed
@@ -36,7 +36,7 @@ class GiveUpReason(StrEnum):
 
 
 def kind_of(name: Any) -> Any:
-    """The kind of message of a name, in either case; other values are returned as they are.
+    """Returns the message kind with that name, in upper or lower case; other values are returned unchanged.
 
     Raises:
         ValueError: there is no such kind.
@@ -44,7 +44,7 @@ def kind_of(name: Any) -> Any:
     if not isinstance(name, str):
         return name
     if name.upper() not in Kind.__members__:
-        raise ValueError(f"{name!r} is not a kind of message; the kinds are {', '.join(Kind.__members__).lower()}")
+        raise ValueError(f"{name!r} is not a message kind; the kinds are {', '.join(Kind.__members__).lower()}")
     return Kind[name.upper()]
 
 
@@ -61,12 +61,12 @@ class DeliveryPolicy:
     """One row of the table.
 
     Attributes:
-        max_retries: tries after the first; None is without end.
+        max_retries: tries after the first; None is unlimited.
         base: seconds before the second try; each further one waits `multiplier` times as long as the one before.
         cap: seconds that no wait exceeds.
         dead_letter: whether a message that runs out of tries waits for an operator's decision.
-        jitter: share by which a wait is made longer or shorter, at least 0 and less than 1.
-        multiplier: at least 1.
+        jitter: fraction by which a wait may be longer or shorter, in [0, 1).
+        multiplier: growth factor of the wait, at least 1.
     """
 
     max_retries: int | None
@@ -128,7 +128,7 @@ class PolicyOverride(BaseModel):
 
 
 def policy_table(overrides: Mapping[Kind, PolicyOverride]) -> Mapping[Kind, DeliveryPolicy]:
-    """The default table with an operator's overrides.
+    """Returns the default table with an operator's overrides.
 
     Raises:
         PolicyError: the table contradicts itself or the document.
@@ -156,7 +156,7 @@ def validated(policies: Mapping[Kind, DeliveryPolicy]) -> Mapping[Kind, Delivery
             f" (max_retries={critical.max_retries}, dead_letter={critical.dead_letter})"
         )
     if problems:
-        raise PolicyError("the delivery policies can't be used:\n" + "\n".join(f"  {problem}" for problem in problems))
+        raise PolicyError("the delivery policies are invalid:\n" + "\n".join(f"  {problem}" for problem in problems))
     return policies
 
 
@@ -178,7 +178,7 @@ def _problems(policy: DeliveryPolicy) -> list[str]:
 def next_try(
     policy: DeliveryPolicy, tries: int, failure: FailureKind, *, random: Callable[[], float]
 ) -> float | GiveUpReason:
-    """Returns the seconds until the next try, or why there is none. The router judges expiry, not this function.
+    """Returns the seconds until the next try, or the reason for giving up. The router judges expiry, not this function.
 
     Args:
         policy: row of the message's kind.

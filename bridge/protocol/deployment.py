@@ -25,7 +25,7 @@ from bridge.protocol.gmps import Gmp, UnknownGmpError
 
 
 class DeploymentError(ValueError):
-    """The deployments file can't be used; the message lists every problem."""
+    """The deployments file is invalid; the message lists every problem."""
 
 
 FinalityTag = Literal["safe", "finalized"]
@@ -42,7 +42,7 @@ PARTICIPANT_EXAMPLE: Final = "assets"
 def _checksummed(address: str) -> str:
     found = checksummed(address)
     if int(found, 16) == 0:
-        raise ValueError(f"{address!r} is nobody's address")
+        raise ValueError(f"{address!r} is the zero address")
     return found
 
 
@@ -59,22 +59,22 @@ def refuse_repeated_chains(chains: Sequence[BaseModel]) -> None:
         values = [getattr(chain, attribute) for chain in chains]
         twice = sorted({str(value) for value in values if values.count(value) > 1})
         if twice:
-            raise ValueError(f"{attribute} {', '.join(twice)} stands for more than one chain")
+            raise ValueError(f"{attribute} {', '.join(twice)} is used by more than one chain")
 
 
 def known_gmps(names: Iterable[str]) -> None:
-    """Checks that each name is a GMP's, as files write it.
+    """Checks that each name is the name of a GMP, spelled as in files.
 
     Raises:
-        UnknownGmpError: a name is not a GMP's.
+        UnknownGmpError: no GMP has that name.
     """
     for name in names:
         if Gmp.parse(name).label != name:
-            raise UnknownGmpError(f"GMP {name!r} is written {Gmp.parse(name).label!r}")
+            raise UnknownGmpError(f"GMP {name!r} must be written {Gmp.parse(name).label!r}")
 
 
 class FileSection(BaseModel):
-    """A section of a file: keys in camel case, unknown keys refused."""
+    """A section of a file with keys in camel case; unknown keys are rejected."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
 
@@ -84,7 +84,7 @@ GmpSection = dict[str, int | str]
 
 
 class ChainDeployment(FileSection):
-    """One chain: how to reach it, and Waybill's contracts on it."""
+    """One chain: its endpoints, and Waybill's contracts on it."""
 
     chain_id: int = Field(gt=0)
     name: str = Field(pattern=r"^[a-z0-9-]+$")
@@ -111,11 +111,11 @@ class ChainDeployment(FileSection):
 
     @property
     def gmp_numbers(self) -> frozenset[Gmp]:
-        """The GMPs that have an adapter here."""
+        """Returns the GMPs that have an adapter on the chain."""
         return frozenset(Gmp.parse(name) for name in self.adapters)
 
     def adapter(self, gmp: Gmp) -> str:
-        """The address of a GMP's adapter.
+        """Returns the address of a GMP's adapter.
 
         Raises:
             DeploymentError: the chain has no adapter for it.
@@ -126,9 +126,11 @@ class ChainDeployment(FileSection):
             raise DeploymentError(f"chain {self.name!r} has no adapter for {gmp.label}") from None
 
     def senders(self, gmp: Gmp) -> frozenset[bytes]:
-        """Every adapter that may have sent over a GMP, as 32 bytes: the current one, and all that the router can create.
+        """Returns, as 32 bytes, every adapter that may have sent over a GMP.
 
-        Messages that were sent before or after a replacement are recognised as well.
+        The current one, and all that the router can create.
+
+        Messages sent before or after the replacement of an adapter are thus recognised as well.
 
         Raises:
             DeploymentError: the chain has no adapter for that GMP.
@@ -154,7 +156,7 @@ class Deployment(FileSection):
         return self
 
     def chain(self, key: int | str) -> ChainDeployment:
-        """The chain with that id or name.
+        """Returns the chain with that id or name.
 
         Raises:
             DeploymentError: the network has no such chain.
@@ -166,12 +168,12 @@ class Deployment(FileSection):
         raise DeploymentError(f"network {self.network!r} has no chain {key!r}; its chains are {known}")
 
     def gmps_between(self, *chain_ids: int) -> frozenset[Gmp]:
-        """The GMPs with an adapter on each of those chains; empty if the network lacks one of the chains."""
+        """Returns the GMPs with an adapter on each of those chains; empty if the network lacks one of them."""
         by_chain = {chain.chain_id: chain.gmp_numbers for chain in self.chains}
         return frozenset(Gmp).intersection(*(by_chain.get(chain_id, frozenset()) for chain_id in chain_ids))
 
     def to_json(self) -> str:
-        """The file's text."""
+        """Returns the file's text."""
         document = self.model_dump(mode="json", by_alias=True, exclude_none=True)
         return json.dumps(document, indent=2) + "\n"
 
@@ -187,24 +189,27 @@ class Deployment(FileSection):
 
     @classmethod
     def from_json(cls, text: str, source: str) -> Deployment:
-        """Reads a deployments file; `source` names it in errors.
+        """Parses a deployments file; `source` names it in errors.
 
         Raises:
-            DeploymentError: a placeholder's variable is not set, or the text is not JSON, of an unknown version, or has missing, unknown or wrong values.
+            DeploymentError: a placeholder's variable is not set, the text is not JSON, its version is unknown,
+                or values are missing, unknown or invalid.
         """
         try:
             document: Any = json.loads(text)
         except json.JSONDecodeError as error:
             raise DeploymentError(
-                f"{source} is not JSON (line {error.lineno}: {error.msg}); write it again with `waybill deploy`"
+                f"{source} is not valid JSON (line {error.lineno}: {error.msg}); recreate it with `waybill deploy`"
             ) from error
         if unset := list(unset_placeholders(document)):
-            raise DeploymentError(f"{source} needs environment variables that are not set:\n  " + "\n  ".join(unset))
+            raise DeploymentError(
+                f"{source} refers to environment variables that are not set:\n  " + "\n  ".join(unset)
+            )
         try:
             return cls.model_validate(expanded(document))
         except ValidationError as error:
             problems = "\n".join(file_problems(error, "  "))
             raise DeploymentError(
-                f"{source} is not a deployments file this version can use:\n{problems}\n"
-                "write it again with `waybill deploy`"
+                f"{source} is not a deployments file that this version can read:\n{problems}\nrecreate it with "
+                "`waybill deploy`"
             ) from error

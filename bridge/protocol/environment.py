@@ -1,4 +1,4 @@
-"""Placeholders in files that the environment fills, and the cache folder for downloads.
+"""Placeholders in files, filled from the environment; and the cache folder for downloads.
 
 `${NAME}` stands for an environment variable, so that a file can be published without secrets.
 """
@@ -15,7 +15,7 @@ _PLACEHOLDER: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def unset_placeholders(value: Any, path: str = "") -> Iterator[str]:
-    """Each placeholder of a JSON document whose variable is not set: its path and the variable."""
+    """Returns each placeholder of a JSON document whose variable is not set: its path and the variable."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield from unset_placeholders(item, f"{path}.{key}" if path else str(key))
@@ -28,7 +28,7 @@ def unset_placeholders(value: Any, path: str = "") -> Iterator[str]:
 
 
 def expanded(value: Any) -> Any:
-    """The JSON document with placeholders replaced by their variables' values; unset ones stay."""
+    """Returns the JSON document with placeholders replaced by their variables' values; unset ones stay."""
     if isinstance(value, dict):
         return {key: expanded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -39,6 +39,6 @@ def expanded(value: Any) -> Any:
 
 
 def cache_folder() -> Path:
-    """The folder for downloads of an installed package: ``waybill`` in XDG_CACHE_HOME, else in ~/.cache."""
+    """Returns the download folder of an installed package: ``waybill`` in XDG_CACHE_HOME, else in ~/.cache."""
     cache = os.environ.get("XDG_CACHE_HOME")
     return (Path(cache) if cache else Path.home() / ".cache") / "waybill"

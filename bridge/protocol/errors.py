@@ -6,7 +6,7 @@ from bridge.protocol.ports import TransientError
 
 
 class StoreError(Exception):
-    """The store can't be used; the text says what to do."""
+    """The store can't be used; the message says what to do."""
 
 
 class StoreVersionError(StoreError):
@@ -14,7 +14,7 @@ class StoreVersionError(StoreError):
 
 
 class StoreMismatchError(StoreError):
-    """The store belongs to other chains than the network's."""
+    """The store belongs to chains of another network."""
 
 
 class StoreBusyError(TransientError):

@@ -1,4 +1,4 @@
-"""Waybill's events: one record per event, decoded from a log by the generated ABI."""
+"""Waybill's events: one class per event, decoded from logs with the generated ABI."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Abi = list[dict[str, Any]]
 
 
 class EventDecodingError(ValueError):
-    """The log has a topic of Waybill's and data that does not decode."""
+    """A log has the topic of a Waybill event, but its data does not decode."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class MessageRetried(OfMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchFailed(OfMessage):
-    """One GMP refused the message or failed."""
+    """One GMP rejected the message or failed."""
 
     gmp: int
     attempt: int
@@ -85,7 +85,7 @@ class DispatchFailed(OfMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageReceived(OnDestination):
-    """A receipt was recorded; `receipts` counts the valid ones, this one included."""
+    """A receipt was recorded; `receipts` counts the valid ones, including it."""
 
     gmp: int
     receipts: int
@@ -130,21 +130,21 @@ class LateReceipt(OnDestination):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancellationRequested(OfMessage):
-    """On the source: the sender asked for a cancellation; retries are refused from now on."""
+    """Emitted on the source chain when the sender requests a cancellation; the router rejects retries from then on."""
 
     cancellation_id: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageCancelled(OnDestination):
-    """The cancellation arrived before an execution; the message will never be executed."""
+    """The cancellation arrived before the message was executed; it will never be executed."""
 
     cancellation_id: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancellationRejected(OnDestination):
-    """On the destination: the message had ended before its cancellation arrived; nothing changed."""
+    """Emitted on the destination chain when a cancellation arrives after the message has ended; nothing changes."""
 
     cancellation_id: bytes
     state: int
@@ -152,7 +152,7 @@ class CancellationRejected(OnDestination):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeReported(OfMessage):
-    """On the source: how the message ended on its destination."""
+    """Emitted on the source chain when the destination reports a message's outcome."""
 
     destination_chain: int
     outcome: int
@@ -160,7 +160,7 @@ class OutcomeReported(OfMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeContradicted(OfMessage):
-    """On the source: a second report contradicts the first, which stays."""
+    """Emitted on the source chain when a second report contradicts the first, which stays in force."""
 
     destination_chain: int
     first: int
@@ -202,7 +202,7 @@ class PolicySet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FloorSet:
-    """The least quorum of messages from `chain` to recipients without a policy."""
+    """The minimum quorum of messages from `chain` to recipients without a policy."""
 
     chain: int
     floor: int
@@ -264,7 +264,7 @@ _RECORDS: Final[Mapping[str, type[Event]]] = {record.__name__: record for record
 
 
 def load_abi(contract: str) -> Abi:
-    """The ABI of one of Waybill's contracts or interfaces, generated from the compiler's output.
+    """Returns the ABI of one of Waybill's contracts or interfaces, generated from the compiler's output.
 
     Raises:
         FileNotFoundError: there is no such ABI in `bridge/protocol/abi`.
@@ -284,7 +284,7 @@ class EventSignature:
 
     @classmethod
     def from_abi(cls, item: Mapping[str, Any]) -> EventSignature:
-        """The signature of an ABI item of type ``event``."""
+        """Returns the signature of an ABI item of type ``event``."""
         inputs = [(_snake_case(field["name"]), field["type"], field["indexed"]) for field in item["inputs"]]
         text = f"{item['name']}({','.join(kind for _, kind, _ in inputs)})"
         return cls(
@@ -295,13 +295,13 @@ class EventSignature:
         )
 
     def values(self, topics: Sequence[bytes], data: bytes) -> dict[str, Any]:
-        """The values of a log with this event's topic, by field.
+        """Returns, by field, the values of a log with this event's topic.
 
         Raises:
             EventDecodingError: topics or data do not match the event.
         """
         if len(topics) != len(self.indexed) + 1:
-            raise EventDecodingError(f"{self.name} has {len(self.indexed) + 1} topics, this log {len(topics)}")
+            raise EventDecodingError(f"{self.name}: expected {len(self.indexed) + 1} topics, log has {len(topics)}")
         try:
             values = {
                 name: decode([kind], bytes(topic))[0]
@@ -330,12 +330,12 @@ SIGNATURES: Final[Mapping[bytes, EventSignature]] = _signatures()
 
 
 def topic_of(event: type[Event]) -> bytes:
-    """Topic 0 of an event."""
+    """Returns topic 0 of an event."""
     return next(topic for topic, signature in SIGNATURES.items() if signature.name == event.__name__)
 
 
 def decode_event(topics: Sequence[bytes], data: bytes) -> Event | None:
-    """The event in a log, or None if its topic is not one of Waybill's.
+    """Returns the event in a log, or None if the topic does not belong to Waybill.
 
     Raises:
         EventDecodingError: the topic is known, but topics or data do not match the event.

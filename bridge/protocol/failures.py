@@ -1,4 +1,4 @@
-"""Failed tries, as an entry's history keeps them, each with a snapshot of the message's deliveries."""
+"""Failed tries in an entry's history, each with a snapshot of the message's deliveries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 from bridge.protocol.text import shortened, visible
 
 _LONGEST_ERROR = 1_000  # characters
-_SAYS_HOW_MUCH = 40  # of them, kept for saying how much was cut
+_SAYS_HOW_MUCH = 40  # characters reserved for stating how much was cut
 
 CONFIRMATION: Final = "confirmation"
 """The worker of failures without one: a delivery was missing when its block became final."""
@@ -21,15 +21,18 @@ class FailureKind(StrEnum):
 
     TRANSIENT = "TRANSIENT"
     TERMINAL = "TERMINAL"
-    REFUSED = "REFUSED"  # a contract refused, and may take it later
-    UNKNOWN = "UNKNOWN"  # in no row of `bridge.protocol.classification`
+    REFUSED = "REFUSED"  # a contract rejected the call, and may accept it later
+    UNKNOWN = "UNKNOWN"  # not in the table of `bridge.protocol.classification`
     INTERRUPTED = "INTERRUPTED"  # the worker stopped, or its lease ran out
-    UNANSWERED = "UNANSWERED"  # no endpoint, service or store gave an answer that can be used
-    UNDONE = "UNDONE"  # a reorg of the destination took the delivery back
+    UNANSWERED = "UNANSWERED"  # no endpoint, service or store gave a usable response
+    UNDONE = "UNDONE"  # a reorg of the destination removed the delivery
 
     @property
     def costs_a_try(self) -> bool:
-        """Whether the failure uses up one of the delivery's tries: an interruption does, a missing answer and a reorg do not."""
+        """Whether the failure uses up one of the delivery's tries.
+
+        An interruption does; a missing response or a reorg does not.
+        """
         return self not in (FailureKind.UNANSWERED, FailureKind.UNDONE)
 
 
@@ -43,7 +46,7 @@ class SnapshotLine:
     last_error: str | None
 
     def value(self) -> dict[str, Any]:
-        """The line as JSON."""
+        """Returns the line as JSON."""
         return {
             "eventId": self.event_id,
             "state": self.state,
@@ -62,9 +65,9 @@ class Failure:
 
     at: float  # Unix seconds
     kind: FailureKind
-    code: str  # the type of error, a word for programs
+    code: str  # the error's code, for programs
     message: str  # for people
-    delivery_snapshot: DeliverySnapshot = ()  # where the message's deliveries were when it failed
+    delivery_snapshot: DeliverySnapshot = ()  # state of the message's deliveries at the failure
     letter: bool | None = None  # whether the delivery died with a dead letter; None: it did not die, or unknown
 
     def __post_init__(self) -> None:
@@ -79,16 +82,16 @@ class Failure:
 class RecordedFailure:
     """A failure in an entry's history."""
 
-    number: int  # 1 is the first try that failed
+    number: int  # number of the failed try, from 1
     worker: str
     failure: Failure
 
 
 def snapshot_text(delivery_snapshot: DeliverySnapshot) -> str | None:
-    """The snapshot as it is stored; None for an empty one."""
+    """Returns the snapshot in its stored form; None if it is empty."""
     return json.dumps([asdict(line) for line in delivery_snapshot]) if delivery_snapshot else None
 
 
 def snapshot_from(text: str | None) -> DeliverySnapshot:
-    """The snapshot that was stored."""
+    """Parses a stored snapshot."""
     return tuple(SnapshotLine(**line) for line in json.loads(text)) if text else ()

@@ -1,4 +1,4 @@
-"""Turns validation errors of a hand-written file into one line each: the place, the value, and what to do."""
+"""Formats validation errors of a hand-written file, one line each: the place, the value, and what to do."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _SECRET: Final = frozenset({"rpcUrls", "rpc_urls"})  # may hold a key
 
 
 def file_problems(error: ValidationError, prefix: str = "") -> Iterator[str]:
-    """The problems that validation found, one line each, with `prefix` before the place."""
+    """Returns the problems that validation found, one line each, with `prefix` before the place."""
     for item in error.errors(include_url=False):
         place = prefix + ".".join(map(str, item["loc"]))
         text = _PLAIN.get(item["type"]) or item["msg"].removeprefix("Value error, ")
-        is_of_file = item["type"] in (*_PLAIN, "value_error")  # whose text says all
+        is_of_file = item["type"] in (*_PLAIN, "value_error")  # whose text is complete
         shown = "" if is_of_file or _SECRET & set(item["loc"]) else f" (it is {quoted(str(item['input']), _LONGEST)})"
         yield f"{place}: {text}{shown}"

@@ -8,7 +8,7 @@ from typing import Final
 
 
 class UnknownGmpError(ValueError):
-    """The name or number is not a GMP's."""
+    """No GMP has the given name or number."""
 
 
 _TITLES: Final = {
@@ -36,17 +36,17 @@ class Gmp(IntEnum):
 
     @property
     def title(self) -> str:
-        """The name that people write, such as ``LayerZero``."""
+        """The name for people, such as ``LayerZero``."""
         return _TITLES[self.name]
 
     @property
     def bit(self) -> int:
-        """The GMP's bit in a set on chain."""
+        """The GMP's bit in a set of GMPs on chain."""
         return 1 << (self.value - 1)
 
     @classmethod
     def parse(cls, name: str) -> Gmp:
-        """The GMP with that name.
+        """Returns the GMP with that name.
 
         Raises:
             UnknownGmpError: no GMP has that name.
@@ -59,22 +59,22 @@ class Gmp(IntEnum):
 
 
 def gmp_label(number: int) -> str:
-    """The name of the GMP with that number, or a generic one if this version does not know it."""
+    """Returns the name of the GMP with that number, or a generic name if this version does not know it."""
     return Gmp(number).label if number in tuple(Gmp) else f"GMP {number}"
 
 
 def gmp_title(number: int) -> str:
-    """The name that people write for the GMP with that number, also of one that this version does not know."""
+    """Returns the name for people of the GMP with that number, even if this version does not know it."""
     return Gmp(number).title if number in tuple(Gmp) else f"GMP {number}"
 
 
 def gmps_from_bits(bits: int) -> frozenset[Gmp]:
-    """The set that a ``uint16`` bit set encodes; numbers that this version does not know are left out."""
+    """Returns the GMPs in a ``uint16`` bit set; numbers that this version does not know are left out."""
     return frozenset(gmp for gmp in Gmp if bits & gmp.bit)
 
 
 def bits_from_gmps(gmps: Iterable[Gmp]) -> int:
-    """The ``uint16`` bit set of some GMPs."""
+    """Returns the ``uint16`` bit set of the given GMPs."""
     bits = 0
     for gmp in gmps:
         bits |= gmp.bit

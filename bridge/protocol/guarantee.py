@@ -27,12 +27,12 @@ class IdempotencyStrategy(StrEnum):
 class Atomicity(StrEnum):
     """Whether a message has phases with timeouts of their own.
 
-    A phase that takes too long ends in DELIVERY_TIMEOUT and is tried again within the message's tries. Undoing
-    or completing a transaction over several chains is up to the dApps, so GUARANTEED and ALL_OR_NOTHING do not
-    differ here.
+    A phase that takes too long ends in DELIVERY_TIMEOUT and is retried within the message's tries. Undoing or
+    completing a transaction across chains is up to the dApps, so GUARANTEED and ALL_OR_NOTHING do not differ
+    here.
     """
 
-    BEST_EFFORT = "BEST_EFFORT"  # no: only its TTL counts
+    BEST_EFFORT = "BEST_EFFORT"  # no phases: only the TTL counts
     GUARANTEED = "GUARANTEED"
     ALL_OR_NOTHING = "ALL_OR_NOTHING"
 
@@ -110,7 +110,7 @@ class ChoiceBounds(BaseModel):
     longest_cap: float = Field(default=600.0, gt=0, description="the longest wait")
 
     def admit(self, choice: SenderChoice, policy: DeliveryPolicy) -> DeliveryPolicy:
-        """The policy with a sender's choice, within the limits."""
+        """Returns the policy with a sender's choice applied, within the limits."""
         longest = min(choice.cap, self.longest_cap)
         return replace(
             policy,
@@ -126,7 +126,7 @@ class OperatorPolicies:
     """An operator's settings for the policies of messages.
 
     Attributes:
-        rows: the table by kind, with the operator's overrides.
+        rows: policy by kind, with the operator's overrides.
         atomicity: the level of each kind.
         bounds: limits of senders' choices.
     """
@@ -144,7 +144,7 @@ class OperatorPolicies:
 class MessagePolicy:
     """The policy of a message's delivery: the fields of OIP's `MessageDeliveryGuarantee`, and its atomicity."""
 
-    ttl_seconds: int  # 0 is for ever
+    ttl_seconds: int  # 0: unlimited
     idempotency_strategy: IdempotencyStrategy
     delivery: DeliveryPolicy
     atomicity: Atomicity
@@ -180,7 +180,7 @@ def policy_of(
 ) -> MessagePolicy:
     """Returns the policy of one message.
 
-    Its kind's row, the operator's override, and its sender's choice within the bounds.
+    It combines the kind's row, the operator's override, and the sender's choice within the bounds.
 
     A critical regulatory action is retried without limit and never becomes a dead letter, whatever anyone chose.
 
@@ -223,7 +223,7 @@ class AssetClass:
     members: frozenset[tuple[int, bytes]]  # contracts by chain and address (32 bytes): as sender or as recipient
 
     def holds(self, sender: tuple[int, bytes], recipient: tuple[int, bytes]) -> bool:
-        """Whether messages from that sender to that recipient are about the class's assets."""
+        """Whether messages from that sender to that recipient concern the class's assets."""
         return sender in self.members or recipient in self.members
 
 
@@ -243,7 +243,7 @@ def class_of(message: Message, classes: Iterable[AssetClass]) -> AssetClass | No
 def ttl_violation(message: Message, classes: Iterable[AssetClass]) -> AssetClass | None:
     """Returns the class whose minimum TTL a message violates, or None.
 
-    Nobody can raise its TTL, since the id binds it.
+    Nobody can raise the TTL afterwards, since the message id binds it.
     """
     found = class_of(message, classes)
     return found if found is not None and resolve_ttl(message.ttl, found.min_ttl) != message.ttl else None

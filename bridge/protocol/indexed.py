@@ -15,7 +15,10 @@ from bridge.protocol.status import Status
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageRecord:
-    """A message as the index knows it. A field is None if its source has not been read or nothing has happened yet."""
+    """A message as the index knows it.
+
+    A field is None if its source has not been read, or the event has not happened yet.
+    """
 
     message_id: bytes
     status: Status
@@ -90,11 +93,11 @@ class ChainRecord:
     chain_id: int
     block: int
     block_time: int
-    head_block: int  # the head at the last look
+    head_block: int  # the head at the last poll
     final_block: int
     lake_block: int | None  # the last block whose events are in the lake
     lag_seconds: int  # seconds from the block's time until now
-    halted: str | None  # why reading has stopped
+    halted: str | None  # reason why reading has stopped
 
 
 class PausedThing(StrEnum):
@@ -106,7 +109,7 @@ class PausedThing(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseRecord:
-    """A pause, from a router's events. For a GMP only the newest."""
+    """A pause, from a router's events; for a GMP, only the newest."""
 
     thing: PausedThing
     number: int  # the lane's other chain, or the GMP
@@ -133,7 +136,7 @@ class DivergenceRecord:
 
     @property
     def contradicts_message(self) -> bool:
-        """Whether it makes the message DIVERGED.
+        """Whether the divergence makes the message DIVERGED.
 
         A SILENT message is late but not contradictory, and the parts of a fan-out may each be correct.
         """
@@ -148,7 +151,7 @@ class LaneCheckRecord:
     direction: str  # sent or executed
     other_chain: int
     verdict: str  # equal, different or unverified
-    reason: str  # why they differ
+    reason: str  # reason of the difference
     block_number: int | None  # the last block that was compared
 
 
@@ -162,12 +165,12 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageFilter:
-    """A filter for messages; None matches everything."""
+    """A filter for messages; a field that is None matches everything."""
 
     status: Status | None = None
     source_chain: int | None = None
     destination_chain: int | None = None
-    gmp: Gmp | None = None  # that accepted or delivered it
+    gmp: Gmp | None = None  # GMP that accepted or delivered it
     kind: Kind | None = None
     account: bytes | None = None  # sender or recipient, 32 bytes
     among: frozenset[bytes] | None = None  # only messages with these ids; None: any
@@ -178,7 +181,7 @@ class MessagePage:
     """A page of the list."""
 
     messages: tuple[MessageRecord, ...]
-    next: Position | None  # where the next page begins; None at the end
+    next: Position | None  # position of the next page; None at the end
     looked_at: int  # messages examined to find those above
 
 
@@ -198,22 +201,22 @@ class EventRecord:
     receipts: int | None
     quorum: int | None
     reason: bytes | None
-    outcome: int | None  # how the message ended: 1 executed, 2 expired, 3 cancelled
-    second_outcome: int | None  # what a later, contradicting report says
+    outcome: int | None  # outcome of the message: 1 executed, 2 expired, 3 cancelled
+    second_outcome: int | None  # outcome in a later, contradicting report
     envelope: bytes | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """Messages that were created in a time, of one lane or over one GMP; the other of the two is None.
+    """Counts of the messages created in a period, for one lane or one GMP; the other field is None.
 
     Attributes:
         lane: source and destination chain.
-        gmp: its number.
+        gmp: number of the GMP.
         messages: messages created; for a GMP, those that it accepted.
-        arrived: of those that were executed, or delivered by the GMP, the seconds of block time until then, ascending. Counted from
-            the creation; for a GMP from the attempt in which it first took the message.
-        overtaken: of those that the GMP has not delivered, the messages that were retried since; 0 for a lane.
+        arrived: block time in seconds until each message was executed, or delivered by the GMP, in ascending
+            order. Counted from the creation; for a GMP, from the attempt in which it first accepted the message.
+        overtaken: number of messages that the GMP has not delivered and that were retried since; 0 for a lane.
     """
 
     lane: tuple[int, int] | None
@@ -231,7 +234,7 @@ class Payment:
         payer: Address of the account that sent it.
         gas: Gas used.
         gas_paid: Wei paid for that gas.
-        value: Wei sent with it, such as the GMPs' fees, including what was refunded in the same transaction.
+        value: Wei sent with the transaction, such as the GMPs' fees, including refunds in the same transaction.
     """
 
     payer: str
@@ -241,7 +244,7 @@ class Payment:
 
 
 def with_diverged(counts: Mapping[Status, int], contradicted: Mapping[bytes, Status]) -> dict[Status, int]:
-    """The number of messages in each state, with contradicted messages counted as DIVERGED.
+    """Returns the number of messages in each state, with contradicted messages counted as DIVERGED.
 
     Args:
         counts: messages by state.
@@ -254,49 +257,49 @@ def with_diverged(counts: Mapping[Status, int], contradicted: Mapping[bytes, Sta
 
 
 class Index(Protocol):
-    """The index, as an explorer reads it."""
+    """Read access to the index."""
 
     def page(self, wanted: MessageFilter, *, after: Position | None = None, limit: int = 50) -> MessagePage:
-        """Messages, newest first."""
+        """Returns a page of messages, newest first."""
 
     def message(self, message_id: bytes) -> MessageRecord | None:
-        """A message, or None if the index has never seen it."""
+        """Returns a message, or None if the index has never seen it."""
 
     def receipts(self, message_id: bytes) -> list[ReceiptRecord]:
-        """A message's progress over each GMP, by GMP number."""
+        """Returns a message's progress over each GMP, ordered by GMP number."""
 
     def events(self, message_id: bytes) -> list[EventRecord]:
-        """A message's events, in chronological order."""
+        """Returns a message's events, in chronological order."""
 
     def of_transaction(self, transaction_hash: bytes, limit: int = 100) -> list[bytes]:
-        """The ids of the messages that a transaction concerns, on any chain."""
+        """Returns the ids of the messages that a transaction on any chain concerns."""
 
     def chains(self) -> list[ChainRecord]:
         """The progress of reading each chain, by chain id."""
 
     def pauses(self, chain_id: int) -> list[PauseRecord]:
-        """The pauses in a router's events, ordered by their start."""
+        """Returns the pauses in a router's events, ordered by their start."""
 
     def by_status(self) -> dict[Status, int]:
-        """The number of messages in each state, ignoring divergences."""
+        """Returns the number of messages in each state, ignoring divergences."""
 
     def counts_by_status(self) -> dict[Status, int]:
-        """The number of messages in each state. Scans all messages."""
+        """Returns the number of messages in each state. Scans all messages."""
 
     def statuses_of(self, message_ids: Collection[bytes]) -> dict[bytes, Status]:
-        """The states of messages that the store has, ignoring divergences."""
+        """Returns the states of the given messages that are in the store, ignoring divergences."""
 
     def tallies(self, since: int, until: int) -> list[Tally]:
-        """The messages created from `since` until before `until` (Unix seconds), of each lane and of each GMP."""
+        """Returns tallies of the messages created in [`since`, `until`) (Unix seconds), for each lane and each GMP."""
 
     def lane_checks(self) -> list[LaneCheckRecord]:
-        """The last comparison of each lane with its routers' own totals."""
+        """Returns the last comparison of each lane with its routers' own totals."""
 
     def duplicates(self, *, limit: int = 1_000) -> list[DuplicateRecord]:
         """Returns repeated deliveries, newest first."""
 
     def divergences_of(self, message_id: bytes) -> list[DivergenceRecord]:
-        """The divergences of one message, or of the fan-out that it belongs to."""
+        """Returns the divergences of one message, or of the fan-out that it belongs to."""
 
     def divergences(self) -> list[DivergenceRecord]:
-        """All divergences; normally there are none. Scans all messages."""
+        """Returns all divergences; normally there are none. Scans all messages."""

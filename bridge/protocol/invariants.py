@@ -46,7 +46,7 @@ def require_reliable(
         dedup_window: seconds for which an observed message is remembered.
 
     Raises:
-        PolicyError: some contradict each other; the text names both values of each pair.
+        PolicyError: settings contradict each other; the message lists both values of each pair.
     """
     problems = [
         *_window(values, dedup_window),

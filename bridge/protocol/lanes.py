@@ -7,11 +7,14 @@ from enum import StrEnum
 
 
 class LaneState(StrEnum):
-    """The treatment of a lane's outbox entries. They are observed and kept in every state."""
+    """The state of a lane, which decides how its outbox entries are treated.
 
-    RUNNING = "RUNNING"  # delivered
-    PAUSED = "PAUSED"  # kept waiting, because an operator said so
-    HALTED = "HALTED"  # kept waiting, because the bridge could not go on without losing something
+    They are observed and kept in every state.
+    """
+
+    RUNNING = "RUNNING"  # entries are delivered
+    PAUSED = "PAUSED"  # entries wait, by an operator's decision
+    HALTED = "HALTED"  # entries wait, because continuing could lose messages
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -26,7 +26,7 @@ HEADER_LENGTH = _HEADER.size
 
 
 class EnvelopeError(ValueError):
-    """The bytes are not an envelope of a version that this code reads."""
+    """The bytes are not an envelope of a supported version."""
 
 
 MAX_GAS_LIMIT: Final = 14_000_000
@@ -75,21 +75,21 @@ class Message:
 
     @property
     def id(self) -> bytes:
-        """The messageId: the EIP-712 struct hash, 32 bytes."""
+        """Returns the 32-byte message id, which is the EIP-712 struct hash."""
         return _id_of(self)
 
     @property
     def payload_hash(self) -> bytes:
-        """Keccak-256 of the payload, 32 bytes, which represents it in the id."""
+        """Returns the Keccak-256 hash of the payload, which represents the payload in the message id."""
         return keccak(self.payload)
 
     @property
     def expires_at(self) -> int | None:
-        """Unix seconds after which the message may no longer execute, or None if it never expires."""
+        """Returns the Unix seconds after which the message may no longer execute, or None if it never expires."""
         return self.sent_at + self.ttl if self.ttl else None
 
     def encode(self) -> bytes:
-        """The envelope that a GMP carries."""
+        """Returns the envelope that a GMP carries."""
         header = _HEADER.pack(
             ENVELOPE_VERSION,
             self.id,
@@ -112,7 +112,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A decoded envelope: the message, and the id that it states."""
+    """A decoded envelope: the message, and the id that the envelope states."""
 
     stated_id: bytes
     message: Message
@@ -127,10 +127,10 @@ def decode_envelope(envelope: bytes) -> Envelope:
     """Decodes an envelope without checking the stated id; see `Envelope.is_genuine`.
 
     Raises:
-        EnvelopeError: too short, of an unknown version, or of an unknown kind.
+        EnvelopeError: the envelope is too short, or has an unknown version or kind.
     """
     if len(envelope) < HEADER_LENGTH:
-        raise EnvelopeError(f"an envelope has at least {HEADER_LENGTH} bytes, this one has {len(envelope)}")
+        raise EnvelopeError(f"envelope has {len(envelope)} bytes; the header alone takes {HEADER_LENGTH}")
     version, stated_id, *fields = _HEADER.unpack_from(envelope)
     if version != ENVELOPE_VERSION:
         raise EnvelopeError(f"envelope version {version} is unknown; this code reads version {ENVELOPE_VERSION}")

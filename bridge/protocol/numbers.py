@@ -1,4 +1,4 @@
-"""Numbers as people read them, the same in pages and commands."""
+"""Formats numbers for people, the same way in pages and commands."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from decimal import Decimal
 
 
 def count(number: int) -> str:
-    """A count with groups of three digits, such as ``12,345``."""
+    """Formats a count with groups of three digits, such as ``12,345``."""
     return f"{number:,}"
 
 
 def counted(number: int, noun: str) -> str:
-    """A number of things, such as ``1 message``, ``2 messages`` or ``2 deliveries``."""
+    """Formats a number with its noun, such as ``1 message``, ``2 messages`` or ``2 deliveries``."""
     if number != 1:
         noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{count(number)} {noun}"
@@ -27,7 +27,7 @@ def percent(part: int, whole: int) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Seconds in the two largest units, such as ``3 m 12 s``; empty if unknown."""
+    """Formats seconds in the two largest units, such as ``3 m 12 s``; empty if unknown."""
     if seconds is None:
         return ""
     if seconds < 60:
@@ -49,8 +49,11 @@ def amount(wei: int) -> str:
 
 
 def percentile(ascending: Sequence[int], share: float) -> int:
-    """The nearest-rank percentile of a sorted sequence that is not empty: the least value that `share` of the values do not exceed.
+    """Returns the nearest-rank percentile of a sorted, non-empty sequence.
 
-    It is always one of the values. Every figure of Waybill has this definition; the lake's tables call it `percentile_disc`.
+    The least value that `share` of the values do not exceed.
+
+    The result is always one of the values. All of Waybill's percentiles use this definition, which Spark SQL
+    calls `percentile_disc`.
     """
     return ascending[max(0, math.ceil(share * len(ascending)) - 1)]

@@ -1,6 +1,6 @@
-"""The ports: what the relayer needs of chains, GMPs, signers and clocks.
+"""The relayer's ports to chains, GMPs, signers and clocks.
 
-The relayer is written against these protocols; `bridge.service` alone knows which implementation stands behind each.
+The relayer depends only on these protocols; `bridge.service` chooses the implementations.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from bridge.protocol.gmps import Gmp
 
 
 class TransientError(Exception):
-    """A failure that may pass: the same call may succeed later."""
+    """A temporary failure: the same call may succeed later."""
 
 
 class UnansweredError(TransientError):
-    """No endpoint or service gave a usable answer. The failure says nothing about the request, and costs no try.
+    """No endpoint or service returned a usable response. The failure says nothing about the request, and costs no try.
 
     Attributes:
-        chain_id: chain whose endpoints did not answer; None if no chain was asked, or the chain is unknown.
+        chain_id: chain whose endpoints did not respond; None if no chain was queried, or the chain is unknown.
     """
 
     def __init__(self, *texts: object, chain_id: int | None = None) -> None:
@@ -32,18 +32,18 @@ class UnansweredError(TransientError):
 
 
 class NotTakenError(UnansweredError):
-    """Every node rejects a transaction for a reason that Waybill does not know. Nodes may reject it for ever."""
+    """Every node rejects a transaction for a reason unknown to Waybill, perhaps for ever."""
 
 
 class TransportUsedError(TransientError):
-    """The GMP counts a delivery as made, but the router has no receipt of the message.
+    """The GMP reports a delivery as done, but the router has no receipt for the message.
 
-    Another message used its place.
+    Another message used its slot at the GMP.
     """
 
 
 class AttestationPendingError(TransientError):
-    """The GMP has not attested the message yet, within its usual time."""
+    """The GMP has not attested the message yet, but its usual time has not passed."""
 
 
 class InsufficientFundsError(TransientError):
@@ -69,7 +69,7 @@ class CallRevertedError(Exception):
     """
 
     def __init__(self, data: bytes, asked: str = "") -> None:
-        """Takes the revert data; `asked` names function and contract, for contracts that others chose."""
+        """Stores the revert data; `asked` names function and contract, if others chose the contract."""
         text = f"{asked}: {explain_revert(data)}" if asked else explain_revert(data)
         if asked and not data:
             text += "; so answers a contract without that function: compare its address in the network file and the settings"
@@ -111,7 +111,7 @@ class Call:
     gas: int | None = None  # gas limit; None lets the chain estimate it
     # Not parts of the call itself:
     by_anyone: bool = field(default=False, compare=False)  # whether the result is the same for every sender
-    returns: tuple[str, ...] = field(default=(), compare=False)  # ABI types as which an answer must decode
+    returns: tuple[str, ...] = field(default=(), compare=False)  # ABI types that the result must decode as
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,9 +137,9 @@ class Fees:
 class Chain(Protocol):
     """One chain behind its RPC endpoints.
 
-    Every method raises `UnansweredError` when no endpoint gives a usable answer. If several endpoints must
-    agree, an answer or a refusal counts once enough of them give it, and a growing number counts as far as
-    enough of them have reached it.
+    Every method raises `UnansweredError` when no endpoint returns a usable response. If several endpoints must
+    agree, a result or a rejection counts once enough of them return it; of a monotonic quantity, such as the
+    head, the highest value that enough of them have reached counts.
     """
 
     @property
@@ -159,11 +159,11 @@ class Chain(Protocol):
         """Returns the logs of blocks `first`…`last` (inclusive) in order, with any of the addresses and topics 0."""
 
     async def call(self, call: Call, *, sender: str | None = None, block: int | None = None) -> bytes:
-        """Returns a contract's answer without a transaction, at the head or at the end of a block.
+        """Returns the result of a contract call without a transaction, at the head or at the end of a block.
 
         Raises:
             CallRevertedError: the call reverted.
-            UnansweredError: also if no endpoint's answer decodes as the types that the call `returns`.
+            UnansweredError: no endpoint responded, or no response decodes as the types that the call `returns`.
         """
 
     async def estimate_gas(self, call: Call, sender: str) -> int:
@@ -189,8 +189,8 @@ class Chain(Protocol):
         Raises:
             InsufficientFundsError: the account cannot pay for it now.
             TerminalError: a node calls this transaction malformed.
-            TransientError: the chain does not answer, or the nonce is used, perhaps in a block that a reorg has
-                removed since.
+            TransientError: the chain does not respond, or the nonce is used, perhaps in a block that a reorg
+                has since removed.
         """
 
     async def receipt(self, transaction_hash: bytes) -> Receipt | None:
@@ -211,7 +211,7 @@ async def read_view(
 ) -> Any:
     """Returns the result of a view function: the value, or a tuple if there are several.
 
-    An account without code answers every call with no data, as a lagging or lying node may. An answer that does
+    An account without code returns no data for every call, as a lagging or lying node may. A result that does
     not decode therefore says nothing about the contract.
 
     Args:
@@ -224,7 +224,7 @@ async def read_view(
 
     Raises:
         CallRevertedError: the call reverted.
-        UnansweredError: no endpoint gave an answer of this function.
+        UnansweredError: no endpoint returned a valid result for this function.
     """
     call = Call(to=address, data=contract.encode(function, *arguments), returns=contract.outputs(function))
     try:
@@ -235,8 +235,9 @@ async def read_view(
         return contract.decode(function, answer)
     except UNDECODABLE as error:
         raise UnansweredError(
-            f"{address} on chain {chain.chain_id} does not answer {function}() as it should: the contract is not there, or"
-            " not on this node; is the deployments file of this network?"
+            f"{address} on chain {chain.chain_id} returned no valid result for {function}(): there is no such "
+            "contract at that address, or this node does not have it. Check that the deployments file is for "
+            "this network"
         ) from error
 
 
@@ -273,7 +274,7 @@ class Attester(Protocol):
 
         Raises:
             AttestationPendingError: the GMP has not attested the message yet.
-            TransientError: no service answered.
+            TransientError: no service responded.
         """
 
 

@@ -34,7 +34,7 @@ RANKING_COLUMNS = ("sequence", "rank", "gmp")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryRequest:
-    """An overdue message, and the retry that the index asks for."""
+    """An overdue message, and the retry that the index requests."""
 
     sequence: int  # increasing, possibly with gaps; the reader's cursor
     message_id: bytes
@@ -53,7 +53,7 @@ class RetryRequest:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> RetryRequest:
-        """A request from a row with `COLUMNS`."""
+        """Builds a request from a row with `COLUMNS`."""
         values = {column: row[column] for column in COLUMNS}
         values["missing_gmps"] = gmps_from_bits(values["missing_gmps"])
         values["received_gmps"] = gmps_from_bits(values["received_gmps"])

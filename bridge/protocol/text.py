@@ -14,7 +14,7 @@ _PARTED: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
 def visible(text: str, keep: str = "") -> str:
-    r"""The text with control and bidirectional characters escaped: `\x1b` moves a cursor, `\u202e` turns the line around.
+    r"""Escapes control and bidirectional characters: `\x1b` moves a cursor, `\u202e` reverses the line.
 
     Args:
         text: the untrusted text.
@@ -24,12 +24,12 @@ def visible(text: str, keep: str = "") -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """The text, truncated, with the number of characters left out."""
+    """Truncates text and appends the number of characters left out."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} more characters)"
 
 
 def quoted(text: str, most: int = MOST_QUOTED) -> str:
-    r"""Untrusted text in double quotes on one line, truncated to about `most` characters.
+    """Returns untrusted text in double quotes on one line, truncated to about `most` characters.
 
     Backticks are escaped, since they mark Waybill's own commands.
     """

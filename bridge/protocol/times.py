@@ -10,9 +10,11 @@ _LAST: Final = 253_402_300_799
 
 
 def iso(seconds: float | None) -> str | None:
-    """Unix seconds as ISO 8601 in UTC, such as ``2026-11-28T22:00:00Z``; with milliseconds if they are not whole.
+    """Formats Unix seconds as ISO 8601 in UTC, such as ``2026-11-28T22:00:00Z``.
 
-    What is later than the year 9999 becomes its last second.
+    With milliseconds if they are not whole.
+
+    Times after the year 9999 become its last second.
     """
     if seconds is None:
         return None
@@ -23,20 +25,20 @@ def iso(seconds: float | None) -> str | None:
 
 
 def iso_milliseconds(seconds: float) -> str:
-    """Unix seconds as ISO 8601 in UTC with milliseconds, such as ``2026-11-28T22:00:00.000Z``."""
+    """Formats Unix seconds as ISO 8601 in UTC with milliseconds, such as ``2026-11-28T22:00:00.000Z``."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def timestamp(moment: str | None) -> float | None:
-    """The Unix seconds of a moment that `iso` wrote."""
+    """Returns the Unix seconds of a timestamp that `iso` wrote."""
     return None if moment is None else datetime.fromisoformat(moment).timestamp()
 
 
 def readable(moment: str) -> str:
-    """A moment that `iso` wrote, as `utc` writes it: for people who read what programs get."""
+    """Converts a timestamp from the format of `iso` to that of `utc`, for people."""
     return moment[:19].replace("T", " ")
 
 
 def utc(seconds: float | None) -> str | None:
-    """Unix seconds as a date and a time of day in UTC, such as ``2026-11-28 22:00:00``."""
+    """Formats Unix seconds as date and time in UTC, such as ``2026-11-28 22:00:00``."""
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")

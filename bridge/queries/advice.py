@@ -1,4 +1,4 @@
-"""Derives the operations on a message that its routers would accept now. Pure.
+"""Derives the operations on a message that its routers would accept now. Does no I/O.
 
 `tests/anvil/test_advice.py` checks against real routers that every offered operation succeeds, and that others fail.
 """
@@ -28,7 +28,7 @@ class Act(StrEnum):
 
 
 class Role(StrEnum):
-    """The accounts whose call a router accepts."""
+    """The accounts from which a router accepts a call."""
 
     ANYONE = "anyone"
     SENDER = "its sender"
@@ -45,19 +45,19 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """Facts beside a message's state that decide which operations are possible.
+    """Facts besides a message's state that decide which operations are possible.
 
-    Times are Unix seconds. Defaults stand for unknown.
+    Times are Unix seconds. The defaults mean unknown.
 
     Attributes:
-        retriable: whether it was created as retriable; None if unknown.
-        is_ended: whether the destination's router has marked it executed, expired or cancelled.
-        is_cancelling: whether its sender has requested a cancellation.
+        retriable: whether the message was created as retriable; None if unknown.
+        is_ended: whether the destination's router has marked the message executed, expired or cancelled.
+        is_cancelling: whether the sender has requested a cancellation.
         cancellation: the id of the cancellation message, if known.
-        source_expired: whether the source's router considers it expired and refuses to send it.
+        source_expired: whether the source's router considers the message expired and rejects a retry.
         source_paused_until: the end of a pause of the lane on the source; None if there is none.
         destination_paused_until: the same on the destination.
-        has_letter: whether it has a dead letter.
+        has_letter: whether the message has a dead letter.
         is_decided: whether an operator has decided about every dead letter.
         replaced_by: the id of the message that replaced an ORPHANED one.
     """
@@ -76,14 +76,14 @@ class Circumstances:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """A message's state, as far as it decides which operations are possible.
+    """The parts of a message's state that decide which operations are possible.
 
     Attributes:
         status: the state shown.
         kind: the message's kind.
         has_quorum: whether enough receipts count.
-        lacking: the number of GMPs that must still carry it to reach the quorum.
-        untried: GMPs of its lane that do not carry it and are not paused.
+        lacking: the number of GMPs that must still carry the message to reach the quorum.
+        untried: GMPs of the lane that do not carry the message and are not paused.
         circumstances: the other facts.
     """
 
@@ -96,7 +96,7 @@ class Standing:
 
     @property
     def retry_option(self) -> str:
-        """The option of a retry command that names as many untried GMPs as the quorum lacks."""
+        """Returns the `--gmps` option of a retry command, with as many untried GMPs as the quorum lacks."""
         chosen = self.untried[: max(1, self.lacking)]
         return f" --gmps {','.join(gmp.label for gmp in chosen)}" if chosen else ""
 
@@ -119,7 +119,7 @@ def circumstances_of(
 
     Args:
         message: the message.
-        record: its record in the index; None if the index has not seen it.
+        record: the message's record in the index; None if the index has not seen it.
         source: pauses on the source's router.
         destination: pauses on the destination's router.
         times: the chains' current times, in Unix seconds.
@@ -142,9 +142,9 @@ def circumstances_of(
 
 
 def offers(standing: Standing) -> tuple[Offer, ...]:
-    """Returns the useful operations that the message's routers accept now, the best first.
+    """Returns the useful operations that the message's routers accept now, best first.
 
-    A retry also needs GMPs that are not paused; commands and wallet choose those.
+    A retry also needs GMPs that are not paused; command or wallet chooses them.
     """
     found = []
     if _may_execute(standing):
@@ -206,7 +206,7 @@ def _may_execute(standing: Standing) -> bool:
 
 
 def next_action(standing: Standing, message_id: bytes) -> str:
-    """Returns the recommended next step, as a sentence without a full stop and with commands in backticks."""
+    """Returns the recommended next step, as a sentence without a full stop, with commands in backticks."""
     name = f"0x{message_id.hex()}"
     acts = {offer.act for offer in offers(standing)}
     replaced_by = standing.circumstances.replaced_by

@@ -1,4 +1,4 @@
-"""Adapts the commands in answers, errors and pages to the network they are about."""
+"""Adapts the commands in answers, errors and pages to their network."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def letter_acts(letter: DeadLetter, analysis: Analysis | None) -> tuple[LetterAc
 
     Args:
         letter: the letter.
-        analysis: its analysis; None if its message cannot be read.
+        analysis: the letter's analysis; None if its message can't be read.
     """
     about = action_of_letter(letter.event_id)
     if about is not None:
@@ -66,7 +66,7 @@ def letter_acts(letter: DeadLetter, analysis: Analysis | None) -> tuple[LetterAc
 def _acts_about_action(letter: DeadLetter, action_id: bytes, branch: int) -> tuple[LetterAct, ...]:
     """Returns the steps for a letter about an action.
 
-    A decision on chain is final: the participant is corrected, or governance decides.
+    A decision on chain is final, so the participant is corrected, or governance decides.
     """
     if letter.status not in OPEN:
         return ()
@@ -122,8 +122,8 @@ def listed(
     Args:
         log: the log of dead letters; None if no relayer has run.
         store: the relayer's store.
-        status: the state to filter by; None is all.
-        limit: the maximum number of each.
+        status: the status to filter by; None returns all.
+        limit: the maximum number of letters, and of deliveries.
     """
     statuses = frozenset(LetterStatus if status is None else {status})
     found = log.dead_letters(statuses=statuses, limit=limit) if log else []

@@ -1,4 +1,4 @@
-"""Explains where a message is, why, and what to do next."""
+"""Explains the state of a message, the reason, and the next step."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Stage(StrEnum):
     ATTESTING = "ATTESTING"  # a relayer has observed it and waits for the GMP's attestation
     DELIVERING = "DELIVERING"
     DELIVERED = "DELIVERED"  # the relayer delivered it; the index has not read its receipt yet
-    BLOCKED = "BLOCKED"  # one of the relayer's spending bounds has no room for it
+    BLOCKED = "BLOCKED"  # one of the relayer's spending bounds blocks it
     FAILING = "FAILING"
     DEAD = "DEAD"
     RECEIVED = "RECEIVED"
@@ -73,24 +73,24 @@ class GmpProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """The records of relayer and index about a message. The defaults stand for a network where neither has run.
+    """The records of relayer and index about a message. The defaults mean that neither has run.
 
     Attributes:
         relayed: the message, as the relayer observed it.
-        retriable: whether it was sent as retriable; None if the relayer did not observe that.
-        entries: its deliveries.
+        retriable: whether the message was sent as retriable; None if the relayer did not observe that.
+        entries: the message's deliveries.
         retries: the relayer's retries, oldest first.
-        changes: its state change on every destination; empty if it changes no state.
-        execution: the relayer's job that executes it, if a delivery did not.
-        blocked: the parts that a spending limit holds back.
-        lane: the pause or halt of its lane; None if the lane runs.
-        dead_letters: the ids of its dead letters.
-        is_decided: whether an operator has decided about each of them.
+        changes: the message's state change on every destination; empty if there is none.
+        execution: the relayer's execution job, if no delivery executed the message.
+        blocked: the work that a spending bound blocks.
+        lane: the pause or halt of the message's lane; None if the lane is running.
+        dead_letters: the ids of the message's dead letters.
+        is_decided: whether an operator has decided about every dead letter.
         record: the message in the index.
-        events: its events, in order of time.
+        events: the message's events, in chronological order.
         receipts: the deliveries of each GMP.
-        divergences: contradictory facts about it.
-        pauses: the pauses that its chains' routers reported, by chain.
+        divergences: the message's divergences.
+        pauses: the pauses on the routers of the message's chains, by chain.
         chains: the progress of the index, by chain.
     """
 
@@ -113,9 +113,9 @@ class Stored:
 
     @property
     def message(self) -> Message | None:
-        """The message, as the relayer observed it or from the index's event.
+        """Returns the message, from the relayer's observation or the index's event.
 
-        None if unknown or in an unsupported version.
+        Returns None if the message is unknown or has an unsupported version.
         """
         envelope = next((event.envelope for event in self.events if event.envelope), None)
         try:
@@ -125,18 +125,18 @@ class Stored:
 
     @property
     def receipts_seen(self) -> frozenset[Gmp]:
-        """The GMPs that have delivered according to the index, or else according to the relayer."""
+        """Returns the GMPs that have delivered, according to the index or else the relayer."""
         delivered = (one.dispatch.gmp for one in self.entries if one.state is OutboxState.DELIVERED)
         return self.record.received if self.record else frozenset(delivered)
 
     @property
     def is_executed(self) -> bool:
-        """Whether the index has seen its execution."""
+        """Whether the index has seen the message's execution."""
         return self.record is not None and self.record.status is Status.EXECUTED
 
     @property
     def contradictions(self) -> list[str]:
-        """The kinds of divergence that make it DIVERGED, in words."""
+        """Returns the kinds of divergence that make the message DIVERGED, in words."""
         kinds = (one.kind.replace("_", " ").lower() for one in self.divergences if one.contradicts_message)
         return list(dict.fromkeys(kinds))
 
@@ -153,8 +153,8 @@ def read_stored(
 
     Args:
         message_id: the message's id.
-        index: the network's index; None if none has run.
-        store: the relayer's store; None if none has run.
+        index: the network's index; None if there is none.
+        store: the relayer's store; None if there is none.
         dead_letters: the log of dead letters; None if there is none.
     """
     stored = Stored()
@@ -209,14 +209,14 @@ class Explanation:
     gmps: tuple[GmpProgress, ...]
     untried: tuple[Gmp, ...] = ()  # GMPs of its lane that have not carried it and are not paused
     lags: tuple[IndexLag, ...] = ()  # chains of the message that the index is behind on
-    unknown: tuple[str, ...] = ()  # for each chain that did not answer, what is unknown without it
+    unknown: tuple[str, ...] = ()  # for each chain that did not respond, what is unknown without it
     divergences: Sequence[DivergenceRecord] = ()  # contradictory facts about it, according to the index
     gmp_pauses: Sequence[GmpPause] = ()  # pauses of its lane's GMPs on both chains
     changes: Sequence[SyncJob] = ()  # the applications of its state change, on every destination
 
     @property
     def offers(self) -> tuple[Offer, ...]:
-        """The operations that its routers accept now."""
+        """Returns the operations that the message's routers accept now."""
         return offers(self.standing)
 
     def command(self, offer: Offer) -> str:
@@ -244,26 +244,26 @@ def explain(
     unknown: Sequence[str] = (),
     now: float,
 ) -> Explanation:
-    """Combines the answers of the destination's router, the index and the relayer's outbox.
+    """Combines the records of the destination's router, the index and the relayer's outbox.
 
     The router is authoritative for receipts and execution, since index and relayer may be behind or stopped.
 
     Args:
-        message: the message, as its source created it.
+        message: the message, as created on its source.
         stored: the records of relayer and index.
         receipts: the GMPs whose receipts count on the destination now.
-        executed: whether the destination's router has executed it.
-        outcome: the final state on that router, or EXPIRED if it would accept `expire`; None if it is open.
-        needed: the number of receipts that the router requires; None is the message's own quorum.
-        refusal: the reason why the recipient refuses it, if the router was asked.
+        executed: whether the destination's router has executed the message.
+        outcome: the final state on that router, or EXPIRED if it would accept `expire`; None if the message is open.
+        needed: the number of receipts that the router requires; None means the message's own quorum.
+        refusal: the reason why the recipient rejects the message, if the router was queried.
         recipient_is_missing: whether the recipient has no code.
-        unfunded: whether it was created without its fee, and nobody has paid since.
+        unfunded: whether the message was created without its fee, which nobody has paid since.
         circumstances: the other facts that decide about the next step.
-        usable: the GMPs on both of its chains.
-        gmp_pauses: the GMPs that its chains' routers have paused; None uses the index's records.
+        usable: the GMPs on both chains of the message.
+        gmp_pauses: the GMPs paused on the routers of the message's chains; None uses the index's records.
         left_out: the GMPs that the relayer's settings exclude.
         lags: the message's chains on which the index is behind.
-        unknown: statements about chains that do not answer; see `unknown_without`.
+        unknown: statements about chains that do not respond; see `unknown_without`.
         now: Unix seconds.
     """
     index, execution = stored.record, stored.execution
@@ -336,11 +336,11 @@ def explain(
 
 
 def unknown_without(message: Message, silent: Mapping[int, str]) -> list[str]:
-    """Returns a line for each chain that does not answer, saying what is unknown without it.
+    """Returns a line for each chain that does not respond, stating what is unknown without it.
 
     Args:
         message: the message.
-        silent: the names of the chains that do not answer, by id.
+        silent: the names of the chains that do not respond, by chain id.
     """
     missing = {
         message.source_chain: "whether it would take a retry or a cancellation",
@@ -354,12 +354,12 @@ def unknown_without(message: Message, silent: Mapping[int, str]) -> list[str]:
 
 
 def explain_stored(message: Message, stored: Stored, usable: frozenset[Gmp], now: float) -> Explanation:
-    """Explains a message by the records of relayer and index, without asking its chains.
+    """Explains a message by the records of relayer and index, without querying its chains.
 
     Args:
         message: the message.
         stored: the records.
-        usable: the GMPs on both of its chains.
+        usable: the GMPs on both chains of the message.
         now: Unix seconds.
     """
     return explain(
@@ -375,7 +375,7 @@ def explain_stored(message: Message, stored: Stored, usable: frozenset[Gmp], now
 
 
 def stored_explanation(deployment: Deployment, message_id: bytes, stored: Stored, now: float) -> Explanation:
-    """Explains a message by the records of relayer and index, even if its creation is not among them.
+    """Explains a message by the records of relayer and index, even if they lack its creation.
 
     Args:
         deployment: the network.
@@ -420,9 +420,9 @@ def explain_unsent(
     Args:
         message_id: the message's id.
         stored: the records of relayer and index.
-        executed_on: the names of chains whose routers report its execution.
-        unread: the name of its source if no chain was asked, or if the source did not answer; None if all
-            chains were asked.
+        executed_on: the names of the chains whose routers report the message's execution.
+        unread: the name of the source if no chain was queried, or if the source did not respond; None if all
+            chains were queried.
     """
     status = stored.record.status if stored.record else Status.UNKNOWN
     if stored.contradictions or (executed_on and unread is None):
@@ -478,7 +478,7 @@ def _status(
 
 
 def _with_quorum(known: Status | None, *, refused: bool) -> Status:
-    """Returns the state of a message that has its quorum and is not executed."""
+    """Returns the state of a message that has reached its quorum but is not executed."""
     if refused or known is Status.EXECUTION_FAILED:
         return Status.EXECUTION_FAILED
     return known if known is Status.EXECUTION_DEFERRED else Status.RECEIVED
@@ -546,7 +546,7 @@ def _of_gmp(gmp: int, stored: Stored, *, received: bool) -> GmpProgress:
 
 
 def _blocked(entry: OutboxEntry, blocked: Sequence[Blocked]) -> Blocked | None:
-    """Returns the spending limit that blocks an open delivery, if any."""
+    """Returns the spending bound that blocks an open delivery, if any."""
     is_open = entry.state in (OutboxState.PENDING, OutboxState.CLAIMED)
     return next((one for one in blocked if one.subject == entry.event_id), None) if is_open else None
 
@@ -586,7 +586,10 @@ class _Facts:
 
     @property
     def lacking(self) -> int:
-        """The number of GMPs that must still carry it to reach the quorum; 0 while its GMPs are unknown."""
+        """Returns the number of GMPs that must still carry the message to reach the quorum.
+
+        0 while its GMPs are unknown.
+        """
         carrying = sum(one.stage is not Stage.REFUSED for one in self.gmps)
         return max(0, self.quorum - carrying) if self.gmps else 0
 
@@ -621,7 +624,10 @@ def _missing(message: Message) -> str:
 
 
 def _refusal(facts: _Facts) -> str:
-    """Returns the reason for the recipient's refusal, once: from the router, the relayer's last look, or the event."""
+    """Returns the reason why the recipient rejects the message.
+
+    From the router, the relayer's last check, or the event.
+    """
     if facts.refusal is not None:
         return f": {facts.refusal}"
     if facts.execution is not None and facts.execution.outcome:
@@ -633,7 +639,7 @@ def _refusal(facts: _Facts) -> str:
 
 
 def _prospects(facts: _Facts, now: float) -> list[str]:
-    """Says whether the relayer will execute it, and the result of its last look."""
+    """Says whether the relayer will execute the message, and the result of its last check."""
     execution = facts.execution
     if execution is None or (execution.state is ExecutionState.WAITING and not facts.has_quorum):
         return []
@@ -653,7 +659,7 @@ def _lane_held(change: LaneChange | None) -> list[str]:
 
 
 def _blocked_retries(retries: Sequence[RetryJob]) -> list[str]:
-    """Says why the relayer postpones its retry, if it does."""
+    """Says why the relayer postpones the retry, if it does."""
     last = retries[-1] if retries else None
     if last is None or last.state is not RetryState.OPEN or not last.outcome:
         return []
@@ -661,7 +667,7 @@ def _blocked_retries(retries: Sequence[RetryJob]) -> list[str]:
 
 
 def _silences(facts: _Facts, now: float) -> list[str]:
-    """Says why receipts are missing. GMPs with the same reason are named together."""
+    """Says why receipts are missing. GMPs with the same reason are grouped."""
     named: dict[str, list[str]] = {}
     for progress in facts.gmps:
         if progress.stage is not Stage.RECEIVED:
@@ -731,7 +737,10 @@ def _silence(progress: GmpProgress, now: float) -> str:
 
 
 def _error(progress: GmpProgress) -> str:
-    """Returns the last error, truncated: it may quote a node or contract at length. Backticks mark Waybill's own commands."""
+    """Returns the last error, truncated, since it may quote a node or contract at length.
+
+    Backticks mark Waybill's own commands.
+    """
     return shortened(progress.last_error or "no error is known", MOST_QUOTED).replace("`", "'")
 
 

@@ -16,7 +16,7 @@ from bridge.protocol.times import utc
 
 @dataclass(frozen=True, slots=True)
 class GmpPause:
-    """A pause of a GMP on a router, which neither sends nor receives over it, and ignores its earlier receipts."""
+    """A pause of a GMP on a router, which neither sends nor receives over the GMP, and ignores its receipts."""
 
     gmp: Gmp
     chain_id: int
@@ -24,7 +24,7 @@ class GmpPause:
 
     @property
     def text(self) -> str:
-        """The pause in words, without the chain's name."""
+        """Describes the pause, without the chain's name."""
         return f"{self.gmp.title} is paused until {utc(self.until)} UTC"
 
 
@@ -32,7 +32,7 @@ async def gmp_pauses(here: ChainDeployment, chain: Chain) -> list[GmpPause]:
     """Reads the pauses on one chain, by GMP.
 
     Raises:
-        UnansweredError: no endpoint answers.
+        UnansweredError: no endpoint responds.
     """
     router, gmps = RouterReader(chain, here.router), sorted(here.gmp_numbers)
     asked = asyncio.gather(*(router.paused_until(PausedThing.GMP, int(gmp)) for gmp in gmps))

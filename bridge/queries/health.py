@@ -41,8 +41,8 @@ class Concern:
 
     Attributes:
         is_bad: whether someone must act now, rather than keep watching.
-        text: the problem, in a sentence.
-        path: the explorer's page about it.
+        text: a sentence that describes the problem.
+        path: the explorer's page about the problem.
         command: a command that shows more or fixes it; None if the page suffices.
         who: the role that should act.
     """
@@ -69,13 +69,13 @@ def concerns(
     max_lag: float,
     now: float,
 ) -> list[Concern]:
-    """Returns the network's problems, the worst first.
+    """Returns the network's problems, worst first.
 
     Args:
         deployment: the network.
-        index: the index; None if none has run.
-        store: the relayer's store; None if none has run.
-        dead_letters: the log of dead letters; None if none has run.
+        index: the index; None if there is none.
+        store: the relayer's store; None if there is none.
+        dead_letters: the log of dead letters; None if there is none.
         counts: messages by state.
         contradictions: the number of divergences.
         max_lag: seconds of block time that the index may lag.
@@ -194,7 +194,7 @@ def _of_gmps(index: Index, stalled: int, now: float) -> list[Concern]:
 
 
 def _waiting(counts: Mapping[Status, int]) -> list[Concern]:
-    """Returns the states in which messages wait for someone."""
+    """Returns the counts of messages that wait for an action by someone."""
     return [
         Concern(
             is_bad=False,
@@ -211,8 +211,8 @@ class Day:
     """The messages of the last 24 hours.
 
     Attributes:
-        lanes: by source and destination chain; `arrived` is execution.
-        gmps: by number; `arrived` is the receipt.
+        lanes: tallies by source and destination chain; `arrived` means executed.
+        gmps: tallies by GMP number; `arrived` means delivered.
     """
 
     lanes: Mapping[tuple[int, int], Tally]
@@ -220,17 +220,17 @@ class Day:
 
     @property
     def messages(self) -> int:
-        """The number of messages created."""
+        """Returns the number of messages created."""
         return sum(one.messages for one in self.lanes.values())
 
     @property
     def executed(self) -> int:
-        """The number of those that are executed by now."""
+        """Returns the number of those messages that are executed by now."""
         return sum(len(one.arrived) for one in self.lanes.values())
 
     @property
     def median(self) -> float | None:
-        """The median of seconds from creation to execution."""
+        """Returns the median of the seconds from creation to execution."""
         together = sorted(seconds for lane in self.lanes.values() for seconds in lane.arrived)
         return dict(percentiles(together)).get("p50")
 

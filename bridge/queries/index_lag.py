@@ -1,4 +1,4 @@
-"""Computes how far the index lags behind a chain, for every command and answer."""
+"""Computes the index's lag behind a chain, for all commands and pages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class IndexLag:
         name: the chain's name.
         chain_id: the chain's id.
         record: the chain in the index; None if the index has not read it.
-        head: the chain's newest block; None if the chain does not answer.
+        head: the chain's newest block; None if the chain does not respond.
     """
 
     name: str
@@ -29,21 +29,21 @@ class IndexLag:
 
     @property
     def blocks(self) -> int | None:
-        """The number of blocks that the index has not read; None if unknown."""
+        """Returns the number of blocks that the index has not read; None if unknown."""
         if self.record is None or self.head is None:
             return None
         return max(0, self.head.number - self.record.block)
 
     @property
     def seconds(self) -> int:
-        """Seconds from the last block read to the chain's newest, or to now if the chain does not answer."""
+        """Returns the seconds from the last block read to the newest block, or to now if the chain does not respond."""
         if self.record is None:
             return 0
         return max(0, self.head.timestamp - self.record.block_time if self.head else self.record.lag_seconds)
 
     @property
     def halted(self) -> str | None:
-        """The reason why the index no longer reads the chain."""
+        """Returns the reason why the index no longer reads the chain."""
         return self.record.halted if self.record else None
 
     def is_behind(self, max_lag: float) -> bool:
@@ -56,7 +56,7 @@ class IndexLag:
 
     @property
     def text(self) -> str:
-        """The lag in words."""
+        """Describes the lag."""
         if self.record is None:
             return f"{self.name}: not read yet"
         if self.blocks is None:
@@ -69,7 +69,7 @@ class IndexLag:
         return f"{self.name}: block {self.record.block} of {utc(self.record.block_time)} UTC, {distance}{halted}"
 
     def value(self, max_lag: float) -> dict[str, Any]:
-        """The lag for JSON."""
+        """Returns the lag for JSON."""
         return {
             "chain": self.name,
             "block": self.record and self.record.block,

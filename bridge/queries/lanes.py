@@ -34,7 +34,7 @@ def chain_name(deployment: Deployment, chain_id: int | None) -> str:
 
 
 def lane_name(deployment: Deployment, source: int | None, destination: int | None) -> str:
-    """Names a lane by its chains."""
+    """Returns the name of a lane, made of its chains' names."""
     return f"{chain_name(deployment, source)} → {chain_name(deployment, destination)}"
 
 
@@ -50,7 +50,7 @@ class LaneHaltedError(Exception):
 def change_lane(
     deployment: Deployment, lanes: Lanes, lane: Lane, *, state: LaneState, reason: str, by: str, now: float
 ) -> tuple[LaneChange, bool]:
-    """Sets a lane's state, and says whether it changed.
+    """Sets a lane's state, and returns the change and whether the state changed.
 
     Args:
         deployment: the network.
@@ -68,7 +68,7 @@ def change_lane(
     changed, found = lanes.change(change), lanes.state(lane)
     if not changed and found is not state:
         name = lane_name(deployment, lane.source_chain, lane.destination_chain)
-        raise LaneHaltedError(f"the lane {name} is {found}: a pause does not replace that")
+        raise LaneHaltedError(f"the lane {name} is {found}, which a pause can't replace")
     return change, changed
 
 
@@ -112,9 +112,9 @@ def read_to_value(chain: ChainRecord, deployment: Deployment) -> dict[str, Any]:
 
 
 def is_late(chain: ChainRecord, max_lag: float) -> bool:
-    """Whether the index lags so far behind a chain that answers may mislead.
+    """Whether the index lags so far behind a chain that its answers may mislead.
 
-    `max_lag` is in seconds, as the setting of that name.
+    `max_lag` is in seconds, like the setting of that name.
     """
     return chain.halted is not None or chain.lag_seconds > max_lag
 
@@ -130,7 +130,7 @@ class LaneFigures:
     percentiles: tuple[tuple[str, float], ...]  # of seconds from creation to execution
     checks: tuple[LaneCheckRecord, ...]  # its totals compared with the routers'
     waiting: int  # the relayer's open deliveries
-    held: LaneChange | None  # None if the lane runs
+    held: LaneChange | None  # None if the lane is running
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +145,7 @@ class GmpFigures:
 
     @property
     def label(self) -> str:
-        """The GMP's name in commands and links."""
+        """Returns the GMP's name in commands and links."""
         return gmp_label(self.number)
 
 
@@ -157,7 +157,7 @@ def lane_figures(
     Args:
         deployment: the network.
         index: the network's index.
-        store: the relayer's store; None if none has run.
+        store: the relayer's store; None if there is none.
         tallies: the messages of the last 24 hours, by lane.
     """
     waiting, checks = Counter[Ends](), index.lane_checks()
@@ -192,7 +192,7 @@ def gmp_figures(deployment: Deployment, store: Store | None, tallies: Mapping[in
 
     Args:
         deployment: the network.
-        store: the relayer's store; None if none has run.
+        store: the relayer's store; None if there is none.
         tallies: the messages of the last 24 hours, by GMP.
     """
     deployed = frozenset[Gmp]().union(*(chain.gmp_numbers for chain in deployment.chains))
@@ -217,7 +217,7 @@ def _queue(store: Store | None) -> list[QueueCount]:
 
 
 def percentiles(ascending: Sequence[int]) -> tuple[tuple[str, float], ...]:
-    """Returns p50, p95 and p99 of seconds in ascending order; nothing if there are none."""
+    """Returns p50, p95 and p99 of ascending values in seconds; empty if there are none."""
     if not ascending:
         return ()
     ranks = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))

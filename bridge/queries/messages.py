@@ -19,7 +19,7 @@ from bridge.records.jobs import SyncJob
 
 
 def record_value(record: MessageRecord, deployment: Deployment) -> dict[str, Any]:
-    """Returns a message from the index. Times are block times."""
+    """Returns a message from the index, for JSON. Times are block times."""
     return {
         "messageId": f"0x{record.message_id.hex()}",
         "status": record.status.value,
@@ -44,7 +44,7 @@ def record_value(record: MessageRecord, deployment: Deployment) -> dict[str, Any
 
 @lru_cache(maxsize=10_000)  # a checksum takes as long as the rest of a row, and few accounts send most messages
 def account_text(word: bytes | None) -> str | None:
-    """Formats a 32-byte word as an address if it is one."""
+    """Formats a 32-byte word as an address if it contains one, else as hex digits."""
     if word is None:
         return None
     try:
@@ -56,12 +56,12 @@ def account_text(word: bytes | None) -> str | None:
 def explanation_value(
     found: Explanation, policy: MessagePolicy | None = None, below: AssetClass | None = None
 ) -> dict[str, Any]:
-    """Returns an explained message.
+    """Returns an explained message, for JSON.
 
     Args:
         found: the explanation.
-        policy: the policy of a relayer with the workspace's settings.
-        below: the asset class whose minimum TTL the message undercuts.
+        policy: the message's policy under the workspace's settings.
+        below: the asset class whose minimum TTL exceeds the message's TTL.
     """
     expires_at = found.message.expires_at if found.message else None
     return {
@@ -96,7 +96,7 @@ def _record_value(job: SyncJob) -> dict[str, Any]:
 
 
 def divergence_value(found: DivergenceRecord) -> dict[str, Any]:
-    """Returns a divergence."""
+    """Returns a divergence, for JSON."""
     return {
         "kind": found.kind,
         "severity": found.severity,

@@ -22,9 +22,9 @@ def chain_value(deployed: ChainDeployment, head: int | None, indexed: int | None
 
     Args:
         deployed: the chain.
-        head: its newest block; None if it does not answer.
-        indexed: the last block that the index has read; None if it has read none.
-        error: the reason why it does not answer.
+        head: the chain's newest block; None if the chain does not respond.
+        indexed: the last block that the index has read; None if there is none.
+        error: the reason why the chain does not respond.
     """
     return {
         "name": deployed.name,
@@ -41,8 +41,8 @@ def overview_value(deployment: Deployment, store: Store | None, index: Index | N
 
     Args:
         deployment: the network.
-        store: the relayer's store; None if none has run.
-        index: the index; None if none has run.
+        store: the relayer's store; None if there is none.
+        index: the index; None if there is none.
         now: Unix seconds.
     """
     found = breakers(store.figures.recent(now - BREAKER.memory)) if store else {}

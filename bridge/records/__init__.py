@@ -1,1 +1,1 @@
-"""The records that the store keeps, with their transitions as pure functions. Their SQL is in `bridge.store`."""
+"""The store's records, with their transitions as pure functions. `bridge.store` contains their SQL."""

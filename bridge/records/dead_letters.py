@@ -21,7 +21,7 @@ ACTION_ROUTE: Final = "action"
 
 
 def action_letter_id(action_id: bytes, branch: int) -> str:
-    """Returns the event id of the dead letter about a participant that does not follow the decision."""
+    """Returns the event id of the dead letter about a participant that contradicts an action's decision."""
     return f"0x{action_id.hex()}/{ACTION_ROUTE}/{branch}"
 
 
@@ -32,21 +32,21 @@ def action_of_letter(event_id: str) -> tuple[bytes, int] | None:
 
 
 class LetterStatus(StrEnum):
-    """The state of a letter: what remains to be done about it."""
+    """The state of a letter."""
 
     PENDING_REVIEW = "PENDING_REVIEW"  # an operator has to decide
-    RETRY_QUEUED = "RETRY_QUEUED"  # decided: it is being delivered again
-    ABANDONED = "ABANDONED"  # decided: never again
-    RECOVERED = "RECOVERED"  # the message reached its recipient after all
+    RETRY_QUEUED = "RETRY_QUEUED"  # decided: the delivery is being retried
+    ABANDONED = "ABANDONED"  # decided: never delivered again
+    RECOVERED = "RECOVERED"  # the message reached its recipient later
 
 
 class RecordKind(StrEnum):
     """The kind of a record in a letter's history."""
 
     ENTERED = "ENTERED"  # a delivery used up its tries
-    RETURNED = "RETURNED"  # it used them up again after a requeue
+    RETURNED = "RETURNED"  # the delivery used up its tries again after a requeue
     DECIDED = "DECIDED"  # an operator decided; the document is the signed decision
-    RECOVERED = "RECOVERED"  # the message arrived; the document says how
+    RECOVERED = "RECOVERED"  # the message arrived; the document contains the evidence
 
 
 class Decision(StrEnum):
@@ -74,7 +74,7 @@ class ForbiddenDecisionError(Exception):
 
 
 class BrokenLogError(Exception):
-    """The log can't be continued; `waybill dlq verify` reports where it is broken."""
+    """The log is broken and can't be continued; `waybill dlq verify` reports where."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ class LogRecord:
     """A record of the log. Its hash covers its document through the document's hash."""
 
     sequence: int  # 1 is the first
-    previous: bytes  # hash of the record before
+    previous: bytes  # hash of the previous record
     key: str
     kind: RecordKind
     event_id: str
@@ -141,12 +141,12 @@ class Sealer(Protocol):
         """Returns the signing account with its EIP-55 checksum."""
 
     def seal(self, record: LogRecord) -> bytes:
-        """Signs the record's sequence and hash; 65 bytes."""
+        """Returns the 65-byte signature of the record's sequence and hash."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """A letter in its current state."""
+    """A dead letter in its current state."""
 
     event_id: str
     message_id: bytes
@@ -157,7 +157,7 @@ class DeadLetter:
     error_code: str  # of its last failure
     status: LetterStatus
     entered_at: float  # Unix seconds: the first time
-    retention_until: float  # Unix seconds: until then its document is kept at least
+    retention_until: float  # Unix seconds until which the document is kept at least
     first_sequence: int  # of its first record, which holds the message
     last_sequence: int
 
@@ -165,7 +165,7 @@ class DeadLetter:
     def entered(cls, record: LogRecord) -> DeadLetter:
         """Builds the letter from its first record."""
         if record.kind is not RecordKind.ENTERED:
-            raise ForbiddenDecisionError(f"{record.event_id} has no dead letter that could be {record.kind}")
+            raise ForbiddenDecisionError(f"{record.event_id} has no dead letter, so it can't be {record.kind}")
         document = record.document
         return cls(
             event_id=record.event_id,
@@ -186,11 +186,11 @@ class DeadLetter:
         """Returns the letter after another record.
 
         Raises:
-            ForbiddenDecisionError: The letter's state does not allow it.
+            ForbiddenDecisionError: The letter's state does not allow the record.
         """
         match record.kind:
             case RecordKind.ENTERED:
-                raise ForbiddenDecisionError(f"dead letter {self.event_id} has entered already")
+                raise ForbiddenDecisionError(f"dead letter {self.event_id} already exists")
             case RecordKind.RETURNED:
                 return self._became(LetterStatus.PENDING_REVIEW, record)
             case RecordKind.RECOVERED:
@@ -201,7 +201,9 @@ class DeadLetter:
     def _became(self, status: LetterStatus, record: LogRecord) -> DeadLetter:
         allowed = OPEN if record.kind is not RecordKind.RECOVERED else OPEN | {LetterStatus.ABANDONED}
         if self.status not in allowed:
-            raise ForbiddenDecisionError(f"dead letter {self.event_id} is {self.status}: nothing is left to decide")
+            raise ForbiddenDecisionError(
+                f"dead letter {self.event_id} is already {self.status}; there is nothing left to decide"
+            )
         return replace(self, status=status, last_sequence=record.sequence)
 
 
@@ -213,17 +215,17 @@ class LettersWaiting:
     destination_chain: int
     gmp: str
     count: int
-    entered: int  # how often one entered or returned, ever
+    entered: int  # total number of entries and returns
 
 
 def canonical(value: Any) -> bytes:
-    """Serialises to canonical JSON: the bytes that are hashed."""
+    """Serialises a value to canonical JSON, the bytes that are hashed."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class LogHead:
-    """The last known record of the log: a log without it was truncated or rewritten."""
+    """The last known record of the log. A log that lacks it was truncated or rewritten."""
 
     sequence: int = 0
     hash: bytes = NO_RECORD

@@ -1,6 +1,6 @@
 """Aggregates over the store, for metrics, limits and health.
 
-Totals never fall: the store adds what it deletes, or what a reorg removes, to its counters.
+Totals never decrease: before rows are deleted, or removed by a reorg, the store adds them to its counters.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ LATENCY_BOUNDS: Final = (1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 
 
 
 class Counted(StrEnum):
-    """The kinds of counters, with the names of their labels."""
+    """The kinds of counters, with their label names."""
 
     OBSERVED = "observed"  # source chain, destination chain, GMP
-    DELIVERED = "delivered"  # the same, and the place in LATENCY_BOUNDS
+    DELIVERED = "delivered"  # the same, and the index in LATENCY_BOUNDS
     DELIVERY_SECONDS = "delivery seconds"  # source chain, destination chain, GMP
     FAILED = "failed"  # the same, kind, code
     TRIED_AGAIN = "tried_again"  # source chain, destination chain, GMP
@@ -50,8 +50,8 @@ class DeliverySum(QueueSum):
     """The deliveries of one lane and GMP.
 
     Attributes:
-        within: For each of `LATENCY_BOUNDS`, the number of deliveries that took at most that long from observed
-            to delivered.
+        within: For each of `LATENCY_BOUNDS`, the number of deliveries whose time from observation to delivery
+            was within it.
         seconds: Sum of their durations.
     """
 
@@ -83,7 +83,7 @@ class Tried:
     """A finished try of a delivery.
 
     Attributes:
-        code: Error code; None if it delivered.
+        code: Error code; None if the try succeeded.
     """
 
     gmp: Gmp

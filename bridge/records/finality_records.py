@@ -1,8 +1,8 @@
 """Primary finality records.
 
-The state changes that are final on their source, and each lane's progress in applying them.
+They record the state changes that are final on their source, and each lane's progress in applying them.
 
-The source is authoritative. Where a destination differs from it, the destination is changed, never the source.
+The source is authoritative: if a destination differs from it, the destination is changed, never the source.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PrimaryRecord:
 
     Attributes:
         change_id: Identity of the state change, shared by all messages that carry it to several chains.
-        final_at: Unix seconds.
+        final_at: Unix seconds when the message became final on its source.
         signer: The relayer's account; empty until the relayer has signed the record.
         signature: Signature of `digest`.
     """
@@ -80,13 +80,13 @@ class PrimaryRecord:
 
     @property
     def signed_document(self) -> Mapping[str, Any]:
-        """The record as JSON, with the relayer's signature of its digest."""
+        """Returns the record as JSON, with the relayer's signature of its digest."""
         signature = f"0x{self.signature.hex()}" if self.signature else None
         return {**self.document, "signer": self.signer or None, "signature": signature}
 
     @property
     def document(self) -> Mapping[str, Any]:
-        """The record as JSON, without its signature."""
+        """Returns the record as JSON, without its signature."""
         return {
             "messageId": f"0x{self.message_id.hex()}",
             "changeId": f"0x{self.change_id.hex()}",
@@ -101,7 +101,7 @@ class PrimaryRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncProgress:
-    """The progress of a lane as its heartbeat states it."""
+    """The progress of a lane, as stated in its heartbeat."""
 
     primary_final: int  # messages that are final on the source
     applied: int  # of those, resolved on the destination
@@ -132,6 +132,9 @@ class Heartbeat:
 
 
 def change_id_of(message: Message, transaction_hash: bytes) -> bytes:
-    """Identifies a state change by source transaction, sender, kind and payload, whatever its destinations."""
+    """Returns the id of a state change.
+
+    A hash of source transaction, sender, kind and payload, without destinations.
+    """
     head = message.source_chain.to_bytes(32, "big") + transaction_hash + message.sender + bytes([message.kind])
     return keccak(head + keccak(message.payload))

@@ -1,4 +1,4 @@
-"""Jobs: work on a message that survives crashes, is shared by relayers, and is retried until it is done or given up.
+"""Jobs: work on a message that survives crashes, is shared by relayers, and is retried until done or abandoned.
 
 Three queues use them. Each kind of job has its own states; all are found, leased, rescheduled and settled in
 the same way.
@@ -31,18 +31,18 @@ class Queue(StrEnum):
 class Job:
     """A stored job, immutable: every change returns another record.
 
-    A worker examines a due job without telling the store, and leases it before it spends anything. The lease
-    raises the fence, and the store refuses writes of other workers, which know only the old fence.
+    A worker examines a due job without writing to the store, and leases it before it spends anything. The lease
+    raises the fence, and the store rejects writes by other workers, which have a stale fence.
 
     Attributes:
-        state: Progress, as one of its queue's states.
-        since: When it began to wait, in Unix seconds.
-        available_at: When it is due, in Unix seconds.
+        state: Progress, one of the queue's states.
+        since: Unix seconds when the job began to wait.
+        available_at: Unix seconds when the job is due.
         tries: Postponed retries, or propagations, depending on the queue.
         fence: Grows with each lease, and with each external change that invalidates what a worker has read.
-        outcome: Why it waits or how it ended, for people.
-        seen: Block as of which the message needed no more work, whether or not that block is final.
-        finished_at: When it was settled, in Unix seconds; None while it is open.
+        outcome: Why the job waits or how it ended, for people.
+        seen: Block at which the message needed no more work, whether or not that block is final.
+        finished_at: Unix seconds when the job was settled; None while it is open.
     """
 
     QUEUE: ClassVar[Queue]
@@ -60,7 +60,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """Returns what distinguishes it from other jobs of its queue and message."""
+        """Returns the job's name, unique among the jobs of its queue and message."""
         return ""
 
     def leased(self, until: float, **changes: Any) -> Self:
@@ -83,10 +83,10 @@ class RetryState(StrEnum):
     """The states of a retry."""
 
     OPEN = "OPEN"  # to be done, or done again later
-    SENDING = "SENDING"  # its transaction is under way
+    SENDING = "SENDING"  # its transaction is pending
     SENT = "SENT"  # the router dispatched another attempt
-    NOT_NEEDED = "NOT_NEEDED"  # the message was executed or retried meanwhile
-    IMPOSSIBLE = "IMPOSSIBLE"  # the router will never take it
+    NOT_NEEDED = "NOT_NEEDED"  # the message has been executed or retried since
+    IMPOSSIBLE = "IMPOSSIBLE"  # the router will never accept it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +113,10 @@ class RetryJob(Job):
         return f"{self.request.attempt}/{self.request.generation}"
 
     def start(self, gmps: frozenset[Gmp]) -> RetryJob:
-        """OPEN → SENDING. It stays due: a worker that takes it over joins the transaction in the nonce ledger."""
+        """Moves an OPEN retry to SENDING.
+
+        It stays due: a worker that takes it over joins the transaction in the nonce ledger.
+        """
         self._require(RetryState.OPEN)
         return self.leased(self.available_at, state=RetryState.SENDING, gmps=gmps)
 
@@ -123,13 +126,13 @@ class RetryJob(Job):
         return self.rescheduled(why, until, state=RetryState.OPEN, tries=self.tries + 1)
 
     def ended(self, state: RetryState, outcome: str, now: float, transaction_hash: bytes | None = None) -> RetryJob:
-        """Settles it as SENT, NOT_NEEDED or IMPOSSIBLE."""
+        """Settles the retry as SENT, NOT_NEEDED or IMPOSSIBLE."""
         self._require(RetryState.OPEN, RetryState.SENDING)
         return self.settled(state, outcome, now, transaction_hash=transaction_hash)
 
     def _require(self, *states: RetryState) -> None:
         if self.state not in states:
-            raise ValueError(f"a retry that is {self.state} is not {' or '.join(states)}")
+            raise ValueError(f"the retry is {self.state}, expected {' or '.join(states)}")
 
 
 FIRST_LOOK: Final = 5.0
@@ -142,29 +145,27 @@ EXECUTION_KEYS: Final = "execute/"
 class ExecutionState(StrEnum):
     """The result of the last check of a message."""
 
-    WAITING = "WAITING"  # its router executes it not yet: the quorum is not there, or something is paused
-    REFUSED = "REFUSED"  # its recipient refuses it
-    REJECTED = (
-        "REJECTED"  # its recipient refuses it by an error code that ends all tries; a new delivery opens it again
-    )
-    BLOCKED = "BLOCKED"  # it could be executed, and this relayer may not, or can't pay
+    WAITING = "WAITING"  # not executable yet: there is no quorum, or a pause
+    REFUSED = "REFUSED"  # the recipient rejects it
+    REJECTED = "REJECTED"  # the recipient rejects it with a final error code; a new delivery reopens it
+    BLOCKED = "BLOCKED"  # executable, but this relayer may not execute it or can't pay
     SENT = "SENT"  # the relayer's transaction is pending, or has executed it and is not final
-    EXECUTED = "EXECUTED"  # by the relayer's transaction, in a final block
-    ENDED = "ENDED"  # executed otherwise, expired or cancelled
+    EXECUTED = "EXECUTED"  # executed by the relayer's transaction, in a final block
+    ENDED = "ENDED"  # executed by another transaction, expired or cancelled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionJob(Job):
     """A delivered message that is not known to be executed.
 
-    The router executes a message in the delivery that completes its quorum. If the quorum is completed by
-    something else, such as the end of a GMP's pause or a lowered quorum, an account has to call `execute`.
+    The router executes a message in the delivery that completes its quorum. If another event completes the
+    quorum, such as the end of a GMP's pause or a lowered quorum, an account has to call `execute`.
     """
 
     QUEUE = Queue.EXECUTE
 
     state: ExecutionState = ExecutionState.WAITING
-    round: int = 0  # grows when it can't be executed any more after a transaction was tried
+    round: int = 0  # incremented when it is no longer executable after a transaction was tried
     was_sent: bool = False  # whether a transaction was tried in this round; the nonce ledger has its outcome
 
     @property
@@ -177,7 +178,7 @@ class ExecutionJob(Job):
         return self.leased(until, state=ExecutionState.SENT, was_sent=True, seen=None)
 
     def in_next_round(self) -> ExecutionJob:
-        """Returns the job open for another transaction, since the message was not executable in between."""
+        """Returns the job, open for another transaction because the message was not executable since the last one."""
         return replace(self, round=self.round + 1, was_sent=False)
 
 
@@ -185,7 +186,7 @@ class SyncState(StrEnum):
     """The progress of a state change on its destination."""
 
     PENDING = "PENDING"
-    APPLIED = "APPLIED"  # executed, and that is final
+    APPLIED = "APPLIED"  # executed in a final block
     ENDED = "ENDED"  # expired or cancelled: it will never be applied
     DIVERGED = "DIVERGED"  # repeatedly re-propagated without effect; still reconciled, and an operator should check
 
@@ -201,7 +202,7 @@ class SyncJob(Job):
 
     record: PrimaryRecord
     state: SyncState = SyncState.PENDING
-    lock_until: float = 0.0  # Unix seconds: until then it is re-propagated under the present lock
+    lock_until: float = 0.0  # Unix seconds until which the current lock holds
 
     @classmethod
     def of(cls, record: PrimaryRecord) -> SyncJob:
@@ -212,7 +213,7 @@ class SyncJob(Job):
     def locked(self, now: float, lock_ttl: float, until: float) -> SyncJob:
         """Returns the job leased until `until`.
 
-        Under its lock while that holds, otherwise under a new one with a higher fence.
+        The job keeps its lock while the lock is valid; otherwise it gets a new one with a higher fence.
         """
         if now < self.lock_until:
             return replace(self, available_at=until)

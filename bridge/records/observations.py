@@ -1,4 +1,4 @@
-"""Observations of source chains: how far each was read, and the messages it contained."""
+"""Observations of source chains: the position up to which each was read, and the messages found."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class BlockRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """How far a chain was read."""
+    """The position up to which a chain was read."""
 
     chain_id: int
     position: BlockRef  # the last block read
-    watched: str  # fingerprint of the contracts and topics that were looked for
-    deferred_from: int | None = None  # the lowest block with a message that was left for later
+    watched: str  # fingerprint of the watched contracts and topics
+    deferred_from: int | None = None  # the lowest block with a deferred message
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedMessage:
-    """A message by its content, all of which its id binds."""
+    """A message's content, all of which the message id binds."""
 
     message_id: bytes
     envelope: bytes
@@ -59,8 +59,8 @@ class ObservedAttempt:
 
     message_id: bytes
     attempt: int
-    retriable: bool | None  # said by attempt 0 only
-    gmps: frozenset[Gmp]  # those that accepted it
+    retriable: bool | None  # known from attempt 0 only
+    gmps: frozenset[Gmp]  # GMPs that accepted it
     source_chain: int
     block: BlockRef
     transaction_hash: bytes
@@ -76,7 +76,7 @@ class NumberedDispatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedRange:
-    """Everything found in a range of blocks, recorded in one transaction."""
+    """Everything found in a range of blocks; recorded in one store transaction."""
 
     chain_id: int
     previous: BlockRef | None  # the cursor's position before, None if there was none
@@ -86,7 +86,7 @@ class ObservedRange:
     attempts: tuple[ObservedAttempt, ...] = ()
     dispatches: tuple[NumberedDispatch, ...] = ()
     observed_at: float
-    deferred_from: int | None = None  # the lowest of its blocks with a message that was left out
+    deferred_from: int | None = None  # the lowest block with a message that was left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,4 +95,4 @@ class Rewound:
 
     dropped: int  # untouched outbox entries from this chain
     orphaned: int  # outbox entries from this chain that are kept, marked
-    unconfirmed: int  # deliveries to this chain that were thought final
+    unconfirmed: int  # deliveries to this chain that no longer are final

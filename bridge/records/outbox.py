@@ -1,6 +1,6 @@
 """The outbox: one entry per (message, GMP, attempt) to deliver.
 
-Its states and transitions are those of the Open Outbox specification, as pure functions.
+States and transitions follow the Open Outbox specification, and are pure functions.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ForbiddenTransitionError(Exception):
 class StaleClaimError(Exception):
     """The worker lost its claim.
 
-    Its lease expired and another worker may hold the entry, or its source was reorged away.
+    The lease expired and another worker may hold the entry, or a reorg removed the entry's source.
     """
 
     def __init__(self, claim: Claim) -> None:
@@ -89,9 +89,9 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class ObservedDelivery:
-    """Where a GMP's delivery was observed on the destination."""
+    """The block in which a GMP's delivery was observed on the destination."""
 
-    block: BlockRef  # block of the transaction, or the one at whose end the delivery was seen
+    block: BlockRef  # block of the transaction, or the block at whose end the delivery was seen
     transaction_hash: bytes | None  # None: another account delivered
 
 
@@ -101,10 +101,11 @@ class OutboxEntry:
 
     Attributes:
         failed_tries: Tries that ended without a delivery.
-        setbacks: How often it returned to PENDING for a reason that is no evidence about the message and costs no try.
+        setbacks: Number of returns to PENDING for reasons that are no evidence about the message and cost no try.
         lease_until: Unix seconds after which another worker may claim it.
-        orphaned_at: When a reorg removed the source's block. Such an entry is not claimed until its dispatch returns.
-        confirmed_at: When the delivery became final on the destination.
+        orphaned_at: Unix seconds when a reorg removed the source block. The entry is not claimed until its
+            dispatch returns.
+        confirmed_at: Unix seconds when the delivery became final on the destination.
     """
 
     # Never change, but for the position of the dispatch when a reorg moved it.
@@ -145,18 +146,21 @@ class OutboxEntry:
 
     @property
     def lane(self) -> Lane:
-        """Returns its lane."""
+        """Returns the entry's lane."""
         return Lane(self.dispatch.source_chain, self.dispatch.destination_chain)
 
     @property
     def current_claim(self) -> Claim:
-        """Returns the claim that it is under."""
+        """Returns the claim that holds the entry."""
         if self.claimed_by is None:
-            raise ValueError(f"outbox entry {self.event_id} is {self.state}: no worker has it")
+            raise ValueError(f"outbox entry {self.event_id} is {self.state}, so no worker holds it")
         return Claim(self.event_id, self.claimed_by, self.fence)
 
     def is_fresh(self, since: float) -> bool:
-        """Whether it is live traffic: due since `since` (Unix seconds), and not claimed before its current claim."""
+        """Whether the entry is live traffic.
+
+        Due since `since` (Unix seconds), and not claimed before its current claim.
+        """
         return self.fence <= (1 if self.state is OutboxState.CLAIMED else 0) and self.available_at >= since
 
     def is_claimed_by(self, claim: Claim) -> bool:
@@ -164,7 +168,7 @@ class OutboxEntry:
         return self.state is OutboxState.CLAIMED and self.claimed_by == claim.worker and self.fence == claim.fence
 
     def claimed(self, worker: str, now: float, lease: float) -> OutboxEntry:
-        """PENDING → CLAIMED."""
+        """Moves a PENDING entry to CLAIMED, for `lease` seconds."""
         self._require(OutboxState.CLAIMED)
         return replace(
             self,
@@ -176,9 +180,10 @@ class OutboxEntry:
         )
 
     def delivered(self, claim: Claim, delivery: ObservedDelivery | None, now: float) -> OutboxEntry:
-        """CLAIMED → DELIVERED.
+        """Moves a CLAIMED entry to DELIVERED.
 
-        `delivery` is None if it is only promised, under a strategy that prefers a loss to a repetition.
+        `delivery` is None if the entry is committed before it is sent, under a strategy that prefers a loss to
+        a repetition.
 
         Raises:
             StaleClaimError: The claim is no longer valid.
@@ -189,7 +194,7 @@ class OutboxEntry:
         )
 
     def to_try_again(self, claim: Claim, failure: Failure, available_at: float) -> OutboxEntry:
-        """CLAIMED → PENDING, to be retried at `available_at` (Unix seconds).
+        """Moves a CLAIMED entry back to PENDING, to be retried at `available_at` (Unix seconds).
 
         Raises:
             StaleClaimError: The claim is no longer valid.
@@ -198,7 +203,7 @@ class OutboxEntry:
         return replace(self._failed(failure), state=OutboxState.PENDING, available_at=available_at)
 
     def postponed(self, claim: Claim, why: str, available_at: float) -> OutboxEntry:
-        """CLAIMED → PENDING without a try.
+        """Moves a CLAIMED entry back to PENDING without counting a failed try.
 
         Raises:
             StaleClaimError: The claim is no longer valid.
@@ -207,7 +212,7 @@ class OutboxEntry:
         return replace(self._released(), state=OutboxState.PENDING, last_error=visible(why), available_at=available_at)
 
     def marked_dead(self, claim: Claim, failure: Failure) -> OutboxEntry:
-        """CLAIMED → DEAD: never retried automatically.
+        """Moves a CLAIMED entry to DEAD, from which it is never retried automatically.
 
         Raises:
             StaleClaimError: The claim is no longer valid.
@@ -216,7 +221,7 @@ class OutboxEntry:
         return replace(self._failed(failure), state=OutboxState.DEAD)
 
     def replayed(self, reason: str, now: float) -> OutboxEntry:
-        """DELIVERED or DEAD → PENDING, with all its tries available again."""
+        """Moves a DELIVERED or DEAD entry back to PENDING, with all its tries available again."""
         if self.state is OutboxState.CLAIMED:
             raise ForbiddenTransitionError(self.event_id, self.state, OutboxState.PENDING)
         self._require(OutboxState.PENDING)
@@ -233,7 +238,7 @@ class OutboxEntry:
         )
 
     def reopened(self, failure: Failure, now: float) -> OutboxEntry:
-        """DELIVERED → PENDING, since the delivery is missing on chain. Keeps its tries; the wait grows each time."""
+        """Moves a DELIVERED entry back to PENDING, since the delivery is missing on chain."""
         if self.state is not OutboxState.DELIVERED:
             raise ForbiddenTransitionError(self.event_id, self.state, OutboxState.PENDING)
         pause = 0.0 if self.setbacks == 0 else backoff(1.0, self.setbacks, cap=_LONGEST_PAUSE)
@@ -272,7 +277,7 @@ class OutboxEntry:
 
 
 def event_id_of(message_id: bytes, gmp: Gmp, attempt: int) -> str:
-    """Returns an entry's id, which is the same however often its dispatch is observed."""
+    """Returns an entry's id, which is the same for every observation of its dispatch."""
     return f"0x{message_id.hex()}/{gmp.label}/{attempt}"
 
 
@@ -289,7 +294,7 @@ def ordering_key_of(dispatch: Dispatch) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """Outcome of a claim: delivered, or, without a delivery, committed before sending."""
+    """Outcome of a claim: delivered, or, without `delivery`, committed before sending."""
 
     claim: Claim
     delivery: ObservedDelivery | None
@@ -343,7 +348,7 @@ def apply_outcome(entry: OutboxEntry, outcome: Outcome, now: float) -> OutboxEnt
 
 
 def lease_expired(entry: OutboxEntry, now: float) -> TryAgain:
-    """Returns the outcome of a claim whose lease its worker no longer renews."""
+    """Returns the outcome of a claim whose lease has expired."""
     message = f"{entry.claimed_by} did not finish before its lease ran out"
     failure = Failure(at=now, kind=FailureKind.INTERRUPTED, code="LeaseExpired", message=message)
     return TryAgain(entry.current_claim, failure, now)
@@ -351,15 +356,15 @@ def lease_expired(entry: OutboxEntry, now: float) -> TryAgain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueCount:
-    """The number of entries of one lane and GMP in a state, and since when the oldest has waited."""
+    """The number of entries of one lane and GMP in a state, and the time since which the oldest has waited."""
 
     source_chain: int
     destination_chain: int
     gmp: Gmp
     state: OutboxState
     count: int
-    failing: int  # of those, how many failed at least once
-    stuck: int  # of those, how many had `STUCK_AFTER` setbacks and are not confirmed
+    failing: int  # number of those that failed at least once
+    stuck: int  # number of those with `STUCK_AFTER` setbacks that are not confirmed
     oldest: float  # Unix seconds: the smallest created_at
 
 

@@ -1,6 +1,6 @@
-"""Filters of the messages that a worker delivers.
+"""Filters for the messages that a worker delivers.
 
-Others are observed and kept, and delivered once a filter accepts them.
+Other messages are observed and kept, and delivered once a filter accepts them.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ class RelayPolicy:
 
     Attributes:
         withheld_sources: Source chains by EIP-155 id, whose messages wait.
-        senders: Message senders as 32 bytes; None is all.
+        senders: Message senders as 32 bytes; None allows all.
         withheld_senders: Senders whose messages wait.
-        kinds: Kinds of message; None is all.
+        kinds: Message kinds; None allows all.
     """
 
     withheld_sources: frozenset[int] = frozenset()

@@ -27,7 +27,7 @@ EVER: Final = 0
 
 
 class Bound(StrEnum):
-    """The bounds of a payment, by the name of their setting."""
+    """The bounds of a payment; the values are names of settings."""
 
     FILTERS = "filters"  # allow_senders, deny_senders, allow_chains, deny_chains
     CONSENT = "retry_for"
@@ -40,7 +40,7 @@ class Bound(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SpentFor:
-    """The message that a payment is charged to, its sender (32 bytes) and its lane."""
+    """The message that a payment is charged to, with its sender (32 bytes) and lane."""
 
     message_id: bytes
     sender: bytes
@@ -49,7 +49,7 @@ class SpentFor:
 
     @classmethod
     def of(cls, message: Message) -> SpentFor:
-        """Charges a message."""
+        """Builds the charge for a message."""
         return cls(message.id, message.sender, Lane(message.source_chain, message.destination_chain))
 
 
@@ -58,9 +58,9 @@ class TotalKey:
     """The key of a total.
 
     Attributes:
-        chain_id: Chain on which it is paid.
+        chain_id: Chain of the payment.
         day: Days since 1970 (UTC), or `EVER`.
-        of: A message, a sender, a lane, or the whole chain.
+        of: The message, sender, lane or whole chain that the total is for.
     """
 
     chain_id: int
@@ -79,7 +79,7 @@ class TotalKeys:
 
     @classmethod
     def of(cls, chain_id: int, who: SpentFor | None, now: float) -> TotalKeys:
-        """Returns the keys of a payment on a chain at `now` (Unix seconds); without a message, only the chain's."""
+        """Returns the keys of a payment on a chain at `now` (Unix seconds); without a message, only the chain's key."""
         day = int(now) // _DAY
         chain = TotalKey(chain_id, day, "chain")
         if who is None:
@@ -100,12 +100,12 @@ class TotalKeys:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The reason why something is not paid now.
+    """The reason why a payment is blocked now.
 
     Attributes:
-        bound: Bound that has no room.
+        bound: Bound that the payment would exceed.
         why: Bound, figure and setting, for people.
-        room_from: When there is room again (Unix seconds); None if that depends on prices or an operator.
+        room_from: Unix seconds when there is room again; None if that depends on prices or an operator.
     """
 
     bound: Bound
@@ -114,7 +114,7 @@ class Refusal:
 
 
 class SpendBlockedError(TransientError):
-    """A bound has no room for a payment now. Nothing was sent; the work waits."""
+    """A payment would exceed a bound now. Nothing was sent; the work waits."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.why)
@@ -156,13 +156,13 @@ class SpendBounds:
         wei: int,
         now: float,
     ) -> Refusal | None:
-        """Returns why a bound has no room for a payment, or None.
+        """Returns the bound that a payment would exceed, or None.
 
         Args:
             who: Message to charge.
-            keys: Totals to which it would be added.
-            totals: Current totals in gwei; a missing one is zero.
-            wei: Maximum cost; 0 asks whether there is any room left.
+            keys: Totals to which the payment would be added.
+            totals: Current totals in gwei; a missing total is zero.
+            wei: Maximum cost; 0 checks whether the bounds are already exhausted.
             now: Unix seconds.
         """
         midnight = (int(now) // _DAY + 1) * float(_DAY)
@@ -184,7 +184,7 @@ class SpendBounds:
         return None
 
     def _setting(self, bound: Bound, who: SpentFor | None) -> str:
-        """The name of the setting that holds a bound."""
+        """Returns the name of the setting that holds a bound."""
         if bound is Bound.SENDER and who is not None and who.sender_per_day is not None:
             return "dlq.governance.wei_per_day"
         return bound.value
@@ -209,12 +209,12 @@ class Blocked:
 
     Attributes:
         subject: An outbox entry's id, or a transaction key.
-        message_id: Message that it is for.
+        message_id: Message that the work is for.
         lane: That message's lane.
         bound: The bound.
         why: The reason, for people.
-        since: When it was first blocked, in Unix seconds.
-        at: When it was last found blocked, in Unix seconds.
+        since: Unix seconds when the work was first blocked.
+        at: Unix seconds when the work was last found blocked.
     """
 
     subject: str
@@ -227,7 +227,7 @@ class Blocked:
 
 
 def lane_of(name: str) -> Lane | None:
-    """Parses the lane from a total's name; None if the total is not of a lane."""
+    """Parses the lane from a total's name; None if the total is not for a lane."""
     if not name.startswith(_LANE):
         return None
     source, destination = name.removeprefix(_LANE).split()

@@ -1,8 +1,8 @@
 """Outgoing streams: changes recorded by the store and the index, published in one order to other systems' topics.
 
-A record gets its version when it is claimed for sending, once. Versions only grow, also over a restored backup: each is the
-time in microseconds, or one more than the last. So (message id, version) names a record wherever it arrives, and a consumer
-that keeps the highest version of each message needs nothing else.
+A record gets its version once, when it is claimed for sending. Versions always increase, even across a restored
+backup: each is the time in microseconds, or the last version plus one. So (message id, version) identifies a
+record everywhere, and a consumer only needs to keep the highest version of each message.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ SHARED: Final = "shared"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """One nonce of one account on one chain."""
+    """One nonce of an account on a chain."""
 
     slot_id: int
     chain_id: int

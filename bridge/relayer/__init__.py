@@ -1,4 +1,4 @@
 """The relayer.
 
-Observes messages, delivers and confirms them, and retries, executes and propagates those that need it.
+It observes messages, delivers and confirms them, and retries, executes and propagates those that need it.
 """

@@ -27,7 +27,7 @@ _LEAST_MESSAGES: Final = 3  # one undeliverable message is no evidence about its
 
 
 class BreakerState(StrEnum):
-    """Which deliveries a breaker lets through."""
+    """The state of a breaker, which decides which deliveries it admits."""
 
     CLOSED = "CLOSED"  # all
     HALF_OPEN = "HALF_OPEN"  # one probe
@@ -44,7 +44,7 @@ class BreakerSettings:
 
     @property
     def memory(self) -> float:
-        """Returns how far back tries count, in seconds."""
+        """Returns the number of seconds for which tries count."""
         return 10 * self.cooldown_cap
 
 
@@ -58,9 +58,9 @@ class Breaker:
 
     Attributes:
         failures: Consecutive failures since the last successful delivery.
-        messages: Number of distinct messages among them, up to the threshold.
-        opened_at: When it opened or its last probe failed, in Unix seconds; None while it is closed.
-        cooldown: Seconds from then until the next probe.
+        messages: Number of distinct messages among those failures, up to the threshold.
+        opened_at: Unix seconds when the breaker opened or its last probe failed; None while it is closed.
+        cooldown: Seconds from `opened_at` until the next probe.
     """
 
     settings: BreakerSettings
@@ -95,7 +95,7 @@ class Breaker:
 
     @property
     def probes_at(self) -> float | None:
-        """Returns when the next probe is due (Unix seconds), or None while the breaker is closed."""
+        """Returns the Unix seconds when the next probe is due, or None while the breaker is closed."""
         return None if self.opened_at is None else self.opened_at + self.cooldown
 
 

@@ -38,7 +38,7 @@ class Completeness:
         *,
         every: float,
     ) -> None:
-        """Compares the lanes that start on one chain.
+        """Creates the check of the lanes that start on one chain.
 
         Args:
             chain: Source chain.
@@ -46,7 +46,7 @@ class Completeness:
             destinations: Destination chain ids.
             observations: Messages observed so far.
             clock: Source of time.
-            every: Seconds between two comparisons.
+            every: Seconds between comparisons.
         """
         self._chain = chain
         self._router = router
@@ -61,10 +61,10 @@ class Completeness:
     async def is_missing_any(self, position: BlockRef) -> bool:
         """Whether fewer messages were observed up to a block than the router had counted there.
 
-        False if no check is due.
+        Returns False if no check is due.
 
         Raises:
-            TransientError: The chain did not answer.
+            TransientError: The chain did not respond.
         """
         now = self._clock.now()
         if now < self._due:
@@ -104,7 +104,7 @@ class Completeness:
             return
         self._unverified.add(destination)
         _log.warning(
-            "lane completeness unverified: the state of that block is pruned; add an archive endpoint",
+            "lane completeness unverified: state at that block is pruned; add an archive endpoint",
             chain=self._chain.chain_id,
             destination=destination,
             block=position.number,

@@ -37,7 +37,7 @@ class Confirmation:
         finality: Finality,
         head: Callable[[], Awaitable[Block]] | None = None,
     ) -> None:
-        """Watches deliveries to one router.
+        """Creates the confirmation of deliveries to one router.
 
         Args:
             chain: Destination chain.
@@ -45,8 +45,8 @@ class Confirmation:
             outbox: Delivered entries.
             jobs: Execution jobs; a delivery that moves to another block may no longer execute.
             clock: Source of time.
-            finality: Tells up to which block the chain is final.
-            head: Returns the newest block that was polled; None asks the chain.
+            finality: Knows the chain's highest final block.
+            head: Returns the newest polled block; if None, the chain is queried.
         """
         self._chain = chain
         self._router = RouterReader(chain, router)
@@ -103,7 +103,7 @@ class Confirmation:
     async def _finish(self, event_ids: Sequence[str], block: BlockRef) -> None:
         """Marks deliveries final if the router has their receipts.
 
-        A transaction receipt from one node is not proof enough.
+        A transaction receipt from a single node is not sufficient proof.
         """
         shown = await asyncio.gather(*(self._router.has_received(*delivery_of(one)) for one in event_ids))
         if not self._finality.holds(block):
@@ -116,8 +116,12 @@ class Confirmation:
             entry = self._outbox.entry(one)
             if entry is None or entry.state is not OutboxState.DELIVERED:
                 continue  # another worker was faster
-            self._reopen(one, FailureKind.TRANSIENT, "its block is final, and the router has no receipt of it")
-            _log.error("delivery missing, reopened", entry=one, chain=self._chain.chain_id)
+            self._reopen(
+                one, FailureKind.TRANSIENT, "the block of the delivery is final, but the router has no receipt for it"
+            )
+            _log.error(
+                "block is final but router has no receipt, delivery reopened", entry=one, chain=self._chain.chain_id
+            )
 
     async def _look_again(self, event_id: str, head: Block) -> None:
         entry = self._outbox.entry(event_id)

@@ -91,7 +91,7 @@ class Phase(StrEnum):
 
 
 class _Steps:
-    """Measures how long a delivery's present step takes: a transaction, and the question what comes next."""
+    """Measures the duration of a delivery's current step: a transaction, or the query for the next one."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -103,7 +103,7 @@ class _Steps:
 
     @property
     def seconds(self) -> float:
-        """Returns the present step's seconds so far."""
+        """Returns the current step's duration so far, in seconds."""
         return self._clock.now() - self._began_at
 
 
@@ -157,7 +157,7 @@ class Deliveries:
 
     @property
     def commits(self) -> Mapping[str, int]:
-        """Returns how many commits the store accepted and refused, by result."""
+        """Returns the number of commits that the store accepted and rejected, by result."""
         return self._commits.commits
 
     async def step(self) -> bool:
@@ -201,7 +201,7 @@ class Deliveries:
     ) -> list[OutboxEntry]:
         """Claims entries.
 
-        The fair queue counts an entry once its delivery starts, so not yet at the next claim of this step.
+        The fair queue counts an entry only once its delivery starts, so not yet at the next claim of the same step.
         """
         if not gmps or limit + (fresh.places if fresh is not None else 0) <= 0:
             return []
@@ -220,7 +220,7 @@ class Deliveries:
     def _claim_behind_breakers(self, gmps: frozenset[Gmp], room: int) -> list[OutboxEntry]:
         """Claims entries that are tried although their GMP's breaker is open.
 
-        Critical actions, which must not wait, and probes.
+        These are critical actions, which must not wait, and probes.
         """
         critical = replace(self._acceptance, kinds=frozenset({Kind.REGULATORY_ACTION_CRITICAL}))
         claimed = self._claim(gmps, room, critical)
@@ -253,7 +253,7 @@ class Deliveries:
         return False
 
     async def halted(self) -> None:
-        """Waits until the store has refused too many commits; see `DeliveryCommits.halted`."""
+        """Waits until the store has rejected too many commits; see `DeliveryCommits.halted`."""
         await self._commits.halted()
 
     async def stop(self) -> None:
@@ -265,7 +265,7 @@ class Deliveries:
         try:
             self._commits.flush()
         except TransientError as error:
-            _log.warning("claims not released; their leases will expire", entries=len(tasks), error=str(error))
+            _log.warning("claims not released, leases will expire", entries=len(tasks), error=str(error))
 
     async def _work_on(self, entry: OutboxEntry, claim: Claim) -> None:
         log = _log.bind(
@@ -341,13 +341,13 @@ class Deliveries:
                 if (
                     self._seconds_at_fault(entry, steps) < error.seconds / 2
                 ):  # others of its account took most of the time
-                    raise UnansweredError(f"{error}: it waited for other transactions of its account") from error
+                    raise UnansweredError(f"{error}: the transaction waited for earlier ones of its account") from error
                 raise
 
     def _seconds_at_fault(self, entry: OutboxEntry, steps: _Steps) -> float:
-        """Returns for how many seconds a delivery's present step has not been waiting for other transactions.
+        """Returns the seconds of a delivery's current step during which it was not waiting for other transactions.
 
-        Its earlier steps are done, whatever delayed them.
+        Earlier steps do not count, since they are complete.
         """
         next_for = self._sender.next_for(entry.event_id)
         return steps.seconds if next_for is None else min(next_for, steps.seconds)
@@ -383,7 +383,7 @@ class Deliveries:
             else:
                 if shows_delivery(sent, self._router, dispatch):
                     return await self._delivered(dispatch, claim, sent)
-        raise TransientError(f"{adapter.gmp.label} asked for more than {MOST_CALLS} transactions for one delivery")
+        raise TransientError(f"{adapter.gmp.label} planned more than {MOST_CALLS} transactions for one delivery")
 
     async def _earlier_receipt(self, entry: OutboxEntry) -> Receipt | None:
         """Waits for a pending transaction of an earlier claim of the entry, and returns its receipt."""
@@ -410,9 +410,9 @@ class Deliveries:
             return await self._sender.send(entry.event_id, call, may_share=may_share, spent_for=spent_for)
 
     async def _delivered(self, dispatch: Dispatch, claim: Claim, sent: Receipt | None) -> Delivered:
-        """Returns where the delivery is recorded.
+        """Returns the block in which the delivery is recorded.
 
-        Our transaction's block, or the head's state if another account delivered.
+        It is the block of our transaction, or the head if another account delivered.
         """
         if sent is not None and sent.succeeded:
             delivery = ObservedDelivery(BlockRef(sent.block_number, sent.block_hash), sent.transaction_hash)
@@ -422,12 +422,12 @@ class Deliveries:
     async def _wait_for_attestation(
         self, entry: OutboxEntry, claim: Claim, error: AttestationPendingError, log: structlog.stdlib.BoundLogger
     ) -> Outcome:
-        """Reschedules a delivery that is not attested yet, at no cost of a try, until the message expires."""
+        """Reschedules a delivery that is not attested yet, without using up a try, until the message expires."""
         now, message = self._clock.now(), _message_of(entry)
         if (over := await self._end_reason(message, self._policies.operator.rows[message.kind], 0)) is not None:
             return self._end_without_letter(claim, entry.failed_tries, failure_of(error, now), over, log)
         pause = attestation_pause(self._policies.operator.rows[message.kind], now - entry.created_at)
-        log.info("attestation pending", again_in=round(pause, 3), why=str(error))
+        log.info("attestation pending", again_in=round(pause, 3), reason=str(error))
         return Postponed(claim, str(error), now + pause)
 
     @staticmethod
@@ -450,7 +450,7 @@ class Deliveries:
         try:
             message, policy = await self._message_and_policy(entry)
         except TransientError as unread:  # never give up on less than the sender chose
-            log.warning("sender's choice unreadable, delivery postponed", error=str(unread))
+            log.warning("sender's delivery choice unreadable, delivery postponed", error=str(unread))
             return TryAgain(claim, failure_of(unread, now), now + CHOICE_PAUSE)
         failure = replace(failure_of(error, now), delivery_snapshot=self._snapshot(entry))
         if failure.kind is FailureKind.UNKNOWN:
@@ -486,8 +486,8 @@ class Deliveries:
     async def _end_reason(self, message: Message, policy: DeliveryPolicy, delay: float) -> GiveUpReason | None:
         """Returns why the message needs no delivery after `delay` seconds, or None if it still does.
 
-        Deliveries that are retried without end stop with their message: it was executed through another GMP, or
-        its sender cancelled it.
+        Deliveries that are retried without limit stop when their message ends: it was executed through another
+        GMP, or its sender cancelled it.
         """
         if await self._expires_within(message, delay):
             return GiveUpReason.MESSAGE_TTL_EXPIRED
@@ -508,9 +508,9 @@ class Deliveries:
         return await self._chain_time() + delay > message.expires_at
 
     async def _chain_time(self) -> float:
-        """Returns the destination's time, which decides expiry since this machine's clock may be off.
+        """Returns the destination's block time, which decides expiry, since this machine's clock may be wrong.
 
-        0 while it can't be read.
+        Returns 0 while the time can't be read.
         """
         try:
             return (await self._chain.head()).timestamp
@@ -520,7 +520,7 @@ class Deliveries:
     def _snapshot(self, entry: OutboxEntry) -> DeliverySnapshot:
         """Returns the state of every delivery of the message.
 
-        Empty if the store fails, since the failure is recorded anyway.
+        Returns nothing if the store fails, since the failure is recorded anyway.
         """
         try:
             return snapshot_of(self._outbox.entries(entry.dispatch.message_id))
@@ -529,7 +529,7 @@ class Deliveries:
 
 
 def _pause_if_stuck(policy: DeliveryPolicy, delay: float) -> float:
-    """Returns the pause for a stuck delivery: long, unless its kind is retried without end at its own pace."""
+    """Returns the pause for a stuck delivery: a long one, unless its kind is retried without limit."""
     return delay if policy.max_retries is None else max(delay, STUCK_PAUSE)
 
 
@@ -537,15 +537,15 @@ def _message_of(entry: OutboxEntry) -> Message:
     """Returns the message that an entry delivers.
 
     Raises:
-        EnvelopeError: The stored envelope is not readable by this version.
+        EnvelopeError: This version can't read the stored envelope.
     """
     return decode_envelope(entry.dispatch.envelope).message
 
 
 def _log_delivered(log: structlog.stdlib.BoundLogger, delivered: Delivered, seconds: float) -> None:
-    """Logs that the delivery is on chain.
+    """Logs a delivery that is on chain.
 
-    The outbox shows DELIVERED once that is committed (`bridge.relayer.delivery_commits`).
+    The outbox shows DELIVERED only once the outcome is committed (`bridge.relayer.delivery_commits`).
     """
     transaction = None if delivered.delivery is None else delivered.delivery.transaction_hash
     if transaction is None:
@@ -558,9 +558,9 @@ async def _attested(adapter: Adapter, dispatch: Dispatch) -> bytes:
     """Returns the attestation for a delivery.
 
     Raises:
-        NotAttestedError: The GMP has no attestation, which counts against it.
-        AttestationUnansweredError: No usable answer, which counts against it too.
-        AttestationPendingError: The GMP's own signers are not finished yet.
+        NotAttestedError: The GMP has no attestation, which counts against the GMP.
+        AttestationUnansweredError: No usable response, which also counts against the GMP.
+        AttestationPendingError: The GMP's signers have not all signed yet.
     """
     try:
         return await adapter.attest(dispatch)
@@ -589,7 +589,7 @@ async def _next_call(adapter: Adapter, dispatch: Dispatch, attestation: bytes) -
 def _is_received(error: CallRevertedError, dispatch: Dispatch) -> bool:
     """Whether the router rejected the call because it already has this receipt.
 
-    Another relayer was faster, which is success.
+    Another relayer delivered first, which counts as success.
     """
     found = ROUTER.error(error.data)
     if found is None or found[0] != "AlreadyReceived":

@@ -1,7 +1,8 @@
 """Commit strategies: when the outbox records the outcome of a delivery, and what each strategy guarantees and costs.
 
-A commit makes CLAIMED → DELIVERED durable. A delivery without a commit is found on its chain when it is claimed
-again, which costs a read. A commit without a delivery is a message that this relayer loses.
+A commit makes the transition from CLAIMED to DELIVERED durable. A delivery without a commit is found on its
+chain when the entry is claimed again, which costs a read. A commit without a delivery loses the message for
+this relayer.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _log = structlog.get_logger(__name__)
 
 
 class CommitStrategy(StrEnum):
-    """When a delivery is committed."""
+    """The time at which a delivery is committed."""
 
     BATCH = "batch"
     MESSAGE = "message"
@@ -77,7 +78,7 @@ class CommitSettings(Section):
 
     @property
     def commit_wait(self) -> float:
-        """Seconds that a delivery waits at most for its commit."""
+        """Returns the maximum number of seconds that a delivery waits for its commit."""
         return DEFAULT_SECONDS.get(self.commit, 0.0) if self.commit_seconds is None else self.commit_seconds
 
 
@@ -89,13 +90,13 @@ _LONGEST_PAUSE: Final = 30.0  # seconds
 
 
 class CommitsHaltedError(Exception):
-    """The store has accepted no commit for too long: the relayer stops, and repeats them after a restart."""
+    """The store has accepted no commit for too long. The relayer stops, and repeats the commits after a restart."""
 
 
 class DeliveryCommits:
-    """Commits the outcomes of claims as the strategy demands.
+    """Commits the outcomes of claims at the times that the strategy demands.
 
-    A failed delivery at once, together with all waiting outcomes.
+    A failed delivery is committed immediately, together with all waiting outcomes.
     """
 
     def __init__(self, outbox: Outbox, clock: Clock, settings: CommitSettings, written: Callable[[], None]) -> None:
@@ -118,21 +119,21 @@ class DeliveryCommits:
         return [outcome.claim for outcome in self._outcomes]
 
     def is_committed(self, claim: Claim) -> bool:
-        """Whether the outbox already says DELIVERED although the delivery is still in progress."""
+        """Whether the outbox already shows DELIVERED although the delivery is still in progress."""
         return claim in self._committed
 
     async def halted(self) -> None:
-        """Waits until the store has refused too many commits.
+        """Waits until the store has rejected too many commits.
 
         Raises:
-            CommitsHaltedError: The store has refused too many commits.
+            CommitsHaltedError: The store has rejected too many commits.
         """
         await self._halted.wait()
         assert self._halt_reason is not None
         raise self._halt_reason
 
     def add(self, outcome: Outcome) -> None:
-        """Takes an outcome, to be committed when the strategy demands it."""
+        """Adds an outcome, to be committed when the strategy demands it."""
         if outcome.claim in self._committed:
             self._committed.discard(outcome.claim)
             if isinstance(outcome, Delivered) and outcome.delivery is not None:
@@ -167,10 +168,10 @@ class DeliveryCommits:
     def commit_everything(self, active: Collection[Claim]) -> None:
         """Commits all finished deliveries, and those in progress as if they were delivered.
 
-        The timer of strategy `auto`.
+        The timer of strategy `auto` calls this.
 
         Raises:
-            TransientError: The store can't be written; nothing changed.
+            TransientError: The store can't be written; nothing was changed.
         """
         early = [claim for claim in active if claim not in self._committed]
         ends = [*self._outcomes, *(Delivered(claim, None) for claim in early)]
@@ -196,7 +197,7 @@ class DeliveryCommits:
             self._written()
 
     def _commit_apart(self, outcomes: Sequence[Outcome]) -> set[Claim]:
-        """Commits outcomes together; if one of them can't be written at all, each alone, so that the others are."""
+        """Commits outcomes together; if one of them can't be written, commits each separately to save the others."""
         try:
             return self._commit(outcomes)
         except (TransientError, StoreError):
@@ -204,7 +205,7 @@ class DeliveryCommits:
         except Exception as error:  # noqa: BLE001  # the next deliveries must be committed after any error
             if len(outcomes) == 1:
                 entry = outcomes[0].claim.event_id
-                _log.error("outcome can't be written: its lease will run out", entry=entry, exc_info=error)
+                _log.error("outcome not written, lease will expire", entry=entry, exc_info=error)
                 return set()
         return set[Claim]().union(*(self._commit_apart([outcome]) for outcome in outcomes))
 
@@ -256,4 +257,4 @@ class DeliveryCommits:
         try:
             self._outbox.repin(claim.event_id, delivery)
         except TransientError as error:
-            _log.warning("delivered, but the block was not recorded", entry=claim.event_id, error=str(error))
+            _log.warning("delivered, but block not recorded", entry=claim.event_id, error=str(error))

@@ -43,8 +43,8 @@ class Execution:
     """Simulates the execution of waiting messages, and sends the transaction once a simulation succeeds.
 
     The relayer sends at most one transaction each time a message becomes ready; the nonce ledger enforces that.
-    A recipient may accept every simulated call and revert every transaction. The pauses therefore grow with each
-    transaction, and at the gate's bounds the message waits.
+    A recipient may accept every simulated call and revert every transaction. The pauses therefore grow with
+    each transaction, and the message waits once the gate's bounds are reached.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Execution:
             store: Deliveries and execution jobs.
             dead_letters: Log of decisions; an abandoned message is not executed.
             senders: Accounts that pay, by chain; messages to other chains are left to other relayers.
-            gate: Asked before each transaction.
+            gate: Spending gate, consulted before each transaction.
             clock: Source of time.
         """
         self._routers = readers_of(deployment, chains)
@@ -87,11 +87,11 @@ class Execution:
         """Executes one message now if possible, whether or not its job is due.
 
         Returns:
-            The job: SENT or EXECUTED if the message was executed; otherwise its outcome says why not.
+            The job: SENT or EXECUTED if the message was executed; otherwise its outcome states the reason.
 
         Raises:
             KeyError: This relayer has not observed the message.
-            TransientError: The destination does not answer.
+            TransientError: The destination does not respond.
         """
         self._jobs.await_execution(message_id, self._clock.now())
         job = self._jobs.newest(ExecutionJob, message_id)
@@ -129,7 +129,7 @@ class Execution:
     async def _over(
         self, context: JobContext[ExecutionJob], message: Message, router: RouterReader, trial: Trial
     ) -> None:
-        """Settles the job as EXECUTED, ENDED or REJECTED once the block that shows it is final."""
+        """Settles the job as EXECUTED, ENDED or REJECTED once the block with that state is final."""
         why = trial.why
         context.job = job = replace(context.job, outcome=why)
         chain, now = self._chains[job.lane.destination_chain], self._clock.now()
@@ -150,7 +150,7 @@ class Execution:
     def _wait_until_ready(self, context: JobContext[ExecutionJob], state: ExecutionState, why: str) -> None:
         """Records that the message can't be executed now.
 
-        If the last transaction has ended, a later one may be paid for.
+        If the last transaction has ended, another one may be paid for later.
         """
         job = context.job
         if self._is_under_way(job):
@@ -208,7 +208,7 @@ class Execution:
                 context.save(job.rescheduled(f"its execution reverted in {name}", soon))
 
     async def _obstacle(self, job: ExecutionJob) -> str | None:
-        """Returns why this relayer may not execute a message that is executable, or None if it may."""
+        """Returns the reason why this relayer may not execute an executable message, or None if it may."""
         held = next((change for change in self._store.lanes.held() if change.lane == job.lane), None)
         if held is not None:
             return f"its lane is {held.state}: {held.reason}"
@@ -256,7 +256,7 @@ class Execution:
     def _note_blocked(
         self, context: JobContext[ExecutionJob], job: ExecutionJob, message: Message, refusal: Refusal
     ) -> None:
-        """Records that the spending gate refused the execution: the job waits, and uses up nothing."""
+        """Records that the spending gate blocked the execution: the job waits without using up a try."""
         look_at = self._gate.note_blocked(_subject(message), message, refusal)
         context.save(job.rescheduled(refusal.why, look_at, state=ExecutionState.BLOCKED))
 

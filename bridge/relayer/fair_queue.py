@@ -1,4 +1,4 @@
-"""How the worker of one destination divides its capacity between live traffic, backlog, and each source and GMP."""
+"""Divides the capacity of one destination's worker between live traffic and backlog, and between sources and GMPs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PAUSE: Final = 20  # pause after a scan for idle queues, in multiples of the sc
 class FairQueue:
     """Counts the deliveries in progress to one destination by source chain and GMP.
 
-    Entries are claimed in the order in which they are due, so one source and GMP may take all the capacity.
+    Entries are claimed in the order in which they are due, so one source and GMP may use all the capacity.
     Periodically, each source and GMP with nothing in progress gets a few extra slots. Live traffic has priority
     up to half of the capacity; backlog and failing entries get at least the other half, and no more than that
     while live traffic waits.
@@ -48,7 +48,7 @@ class FairQueue:
     def of_fresh(self, active: int, now: float) -> LiveTrafficQuota:
         """Returns how many live entries may be claimed first while `active` deliveries are in progress.
 
-        When all slots are taken, a few extra ones are granted now and then. The total never exceeds one and a
+        When all slots are taken, a few extra ones are granted periodically. The total never exceeds one and a
         half times the capacity.
         """
         since = now - _FRESH
@@ -58,13 +58,13 @@ class FairQueue:
         return LiveTrafficQuota(max(0, min(self._half - live, room, most)), since)
 
     def are_due(self, now: float) -> bool:
-        """Whether entries other than the oldest have their turn."""
+        """Whether it is the turn of entries other than the oldest."""
         return self.size > 0 and now >= self._next_at
 
     def given(self, began: float, now: float) -> None:
-        """Records that they had it.
+        """Records that those entries had their turn.
 
-        Scanning past a long backlog takes time, so the next turn waits in proportion to that.
+        Scanning past a long backlog takes time, so the wait for the next turn is proportional to it.
         """
         self._next_at = now + max(self._every, _PAUSE * (now - began))
 

@@ -35,7 +35,7 @@ class Handler(Protocol[JobT]):
     async def perform(self, context: JobContext[JobT]) -> None:
         """Takes the next step of a due job, and saves the job leased, rescheduled or settled.
 
-        A worker may die between any two lines of it. The job is then due again, as last saved.
+        A worker may die at any point of this method. The job is then due again, as last saved.
         """
 
     def failed(self, context: JobContext[JobT], error: Exception) -> None:
@@ -55,14 +55,14 @@ class Worker(Generic[JobT]):
         poll_interval: float,
         in_flight: int,
     ) -> None:
-        """Handles the jobs of one kind.
+        """Creates a worker for the jobs of one kind.
 
         Args:
             kind: Record type of the queue's jobs.
-            handler: Performs them.
-            jobs: Stores them.
+            handler: Performs the jobs.
+            jobs: Stores the jobs.
             clock: Source of time.
-            poll_interval: Seconds between two polls for due jobs.
+            poll_interval: Seconds between polls for due jobs.
             in_flight: Maximum number of jobs in progress.
         """
         self._kind = kind
@@ -86,7 +86,10 @@ class Worker(Generic[JobT]):
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def step(self) -> bool:
-        """Starts as many due jobs as there is room for. Always returns False: there is never more to do at once."""
+        """Starts as many due jobs as there is room for.
+
+        Always returns False, since the next step can wait for the next poll.
+        """
         now = self._clock.now()
         for job in self._jobs.due(self._kind, now, self._in_flight):
             if len(self._active) < self._in_flight:
@@ -123,7 +126,7 @@ async def is_final(
     soon: float,
     later: JobT,
 ) -> bool:
-    """Whether a message needs no more work for good: the block whose state shows it is final and canonical.
+    """Whether a message permanently needs no more work: the block that shows this is final and canonical.
 
     Otherwise saves the job: with that block at first, without it if the block was reorged away, or as `later`
     while waiting.

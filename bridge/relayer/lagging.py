@@ -1,4 +1,4 @@
-"""Tells a node that is behind from a chain that got shorter."""
+"""Distinguishes a lagging node from a chain that became shorter."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _PATIENCE: Final = 5.0  # seconds
 
 
 class MissingBlocks:
-    """How long blocks that were read have been missing without others in their place.
+    """Measures how long blocks that were read have been missing, with no other blocks at their heights.
 
-    Behind a load balancer, one node answers after another, and some are a few blocks late. To take a late node's word for it
-    would forget deliveries, and make them again.
+    Behind a load balancer, different nodes respond in turn, and some lag by a few blocks. Believing a lagging
+    node would forget deliveries and repeat them.
     """
 
     def __init__(self, clock: Clock) -> None:

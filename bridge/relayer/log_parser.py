@@ -50,8 +50,8 @@ class Findings:
         dispatches: Dispatches according to the GMPs.
         transactions: Transactions whose receipts must be checked: of all findings, and of unreadable or
             unmatched logs. Only a receipt shows whether a node has altered them.
-        unmatched: Descriptions of mismatches between the two: logs are missing, or a GMP's contract is not the
-            expected one.
+        unmatched: Descriptions of mismatches between router and GMPs: logs are missing, or a GMP's contract is
+            not the expected one.
     """
 
     envelopes: dict[bytes, bytes]
@@ -149,9 +149,7 @@ def _routing(router: str, log: Log) -> _Routing | None:
     try:
         event = decode_event(log.topics, log.data)
     except EventDecodingError as error:
-        _log.error(
-            "event of the router ignored: it can't be decoded", router=router, block=log.block_number, reason=str(error)
-        )
+        _log.error("router event ignored: not decodable", router=router, block=log.block_number, reason=str(error))
         return None
     assert isinstance(event, MessageRouted | MessageUnfunded | MessageRetried)
     return _Routing(event, log)
@@ -177,7 +175,7 @@ def _next(routings: Sequence[_Routing], dispatch: Dispatch) -> _Routing | None:
 
 
 def _missing(routings: Sequence[_Routing], found: dict[tuple[bytes, int], set[Gmp]], served: set[Gmp]) -> list[str]:
-    """Describes the dispatches that the router reports and no adapter recognised."""
+    """Describes the dispatches that the router reported but no adapter recognised."""
     return [
         f"message 0x{routing.event.message_id.hex()} went to {gmp.label} in attempt {routing.attempt}, by"
         f" transaction 0x{routing.log.transaction_hash.hex()}, and no log of that GMP is recognised there"

@@ -1,4 +1,4 @@
-"""Reads one source chain into the outbox, and rolls back what a reorg removed."""
+"""Reads one source chain into the outbox, and rolls back blocks that a reorg removed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LONGEST_PAUSE: Final = 15.0  # seconds
 
 
 class _Change(Enum):
-    """The state of a block that was read."""
+    """The result of comparing a stored block with the chain."""
 
     NONE = auto()
     REPLACED = auto()  # by a reorg
@@ -41,7 +41,7 @@ class _Change(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Fetched:
-    """The answers about a range of blocks."""
+    """The fetched data of a range of blocks."""
 
     last: Block
     logs: Sequence[Log]
@@ -66,7 +66,7 @@ class Observer:
         asset_classes: Sequence[AssetClass],
         found: Callable[[int], None],
     ) -> None:
-        """Observes the messages of one router.
+        """Creates the observer of one router.
 
         Args:
             chain: Source chain.
@@ -75,11 +75,12 @@ class Observer:
             observations: Store to write to.
             clock: Source of time.
             start_block: First block to read.
-            finality: Determines down from which block the chain is read.
+            finality: Determines the highest block that is read.
             block_range: Maximum number of blocks per request.
-            capacity: While the store is full, the cursor stays below the first new message, so that none is lost. New messages of
-                a sender that has its share are left out, and read again later.
-            completeness: Detects missing messages, whereupon the chain is read again.
+            capacity: Limit of the store. While the store is full, the cursor stays below the first new message,
+                so that none is lost. New messages of a sender that has used up its share are left out, and read
+                again later.
+            completeness: Detects missing messages, after which the chain is read again.
             asset_classes: Asset classes with minimum TTLs.
             found: Called with the destination of every new outbox entry.
         """
@@ -109,10 +110,10 @@ class Observer:
         self._left_out: int | None = None  # lowest block with a message that was left out since that began
 
     async def identify(self) -> None:
-        """Checks that the store belongs to this very chain.
+        """Checks that the store belongs to this chain.
 
         Raises:
-            StoreMismatchError: It belongs to another chain with the same id.
+            StoreMismatchError: The store belongs to another chain with the same id.
         """
         genesis = await self._chain.block(0)
         if genesis is not None:
@@ -123,22 +124,22 @@ class Observer:
         return self._block_time.pause(poll_interval)
 
     async def head(self) -> Block:
-        """Returns the newest block as of the last poll, for callers that need no newer one."""
+        """Returns the newest block as of the last poll, for callers that do not need a newer one."""
         return self._head or await self._chain.head()
 
     async def next_look(self, patience: float) -> None:
-        """Returns when the next poll begins, or after `patience` seconds.
+        """Waits until the next poll begins, for at most `patience` seconds.
 
-        A question asked at that moment shares the poll's HTTP request.
+        A request made at that moment shares the poll's HTTP request.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 await self._look.wait()
 
     async def step(self) -> bool:
-        """Reads one range or rolls back one reorg; returns whether there is more to do at once.
+        """Reads one range or rolls back one reorg; returns whether there is more to do immediately.
 
-        An idle chain costs one HTTP request per poll, since all questions are batched.
+        An idle chain costs one HTTP request per poll, since all requests are batched.
         """
         self._look.set()
         self._look = asyncio.Event()
@@ -208,9 +209,9 @@ class Observer:
         return False
 
     async def _read_early(self, cursor: Cursor | None) -> _Fetched | None:
-        """Returns the block after the cursor if it exists, follows the cursor's block and should be deep enough.
+        """Returns the block after the cursor if it exists, extends the cursor's block and should be deep enough.
 
-        Otherwise None.
+        Otherwise returns None.
         """
         if cursor is None or self._head is None or self._finality.tag is not None:
             return None
@@ -245,12 +246,15 @@ class Observer:
         return self._again_from is not None
 
     def _end_of(self, first: int, last: int) -> int:
-        """Returns where a range ends. A range in doubt keeps its end, however many blocks have been added since."""
+        """Returns the last block of a range.
+
+        A range in doubt keeps its end, however many blocks have been added since.
+        """
         doubted = self._doubted.get(first)
         return min(last, doubted.number) if doubted is not None else last
 
     async def _change_below(self, cursor: Cursor | None) -> _Change:
-        """Returns whether the last block that was read still stands."""
+        """Compares the last block that was read with the chain."""
         if cursor is None:
             return _Change.NONE
         block = await self._chain.block(cursor.position.number)
@@ -331,7 +335,7 @@ class Observer:
         try:
             self._record(cursor, position or BlockRef.of(before), findings, left_out)
         except CursorMovedError as error:
-            _log.debug("another worker was faster", chain=self._chain.chain_id, reason=str(error))
+            _log.debug("another worker moved the cursor first", chain=self._chain.chain_id, reason=str(error))
             is_recorded = position is None  # the other worker has recorded new blocks, not those read again
         return is_recorded
 
@@ -434,9 +438,9 @@ class Observer:
             self._found(destination)
 
     def _check_ttl(self, message: Message) -> None:
-        """Reports a message whose TTL is below its asset class's minimum.
+        """Logs a message whose TTL is below its asset class's minimum.
 
-        The id binds the TTL, so nobody can correct it.
+        The message id binds the TTL, so nobody can correct it.
         """
         demanded = ttl_violation(message, self._asset_classes)
         if demanded is None:
@@ -462,16 +466,16 @@ class BlockTime:
         self._seconds = deque[float](maxlen=_REMEMBERED)  # per block, between polls that found new ones
 
     def saw(self, head: Block) -> None:
-        """Takes a new head into account."""
+        """Updates the estimate with a new head."""
         before, self._head = self._head, head
         if before is not None and head.number > before.number:
             self._seconds.append((head.timestamp - before.timestamp) / (head.number - before.number))
 
     def pause(self, poll_interval: float) -> float:
-        """Returns the seconds until a poll may find another block.
+        """Returns the seconds until a poll may find a new block.
 
         Uses the shortest block time seen, since chains skip blocks and a devnet may produce none for long.
-        Timestamps are whole seconds, so block times of a second or less can't be told apart.
+        Timestamps are whole seconds, so block times of a second or less can't be distinguished.
         """
         shortest = min(self._seconds, default=0.0)
         return poll_interval if shortest <= 1 else max(poll_interval, min(shortest, _LONGEST_PAUSE))

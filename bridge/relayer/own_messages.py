@@ -27,13 +27,13 @@ class OwnMessages:
         ledger: TransactionLedger,
         clock: Clock,
     ) -> None:
-        """Shared by all components that send messages of their own.
+        """Creates the sender that all components with own messages share.
 
         Args:
             deployment: The network.
             client: Builds the calls; needs no account.
             senders: Sending account by chain.
-            ledger: Transactions sent.
+            ledger: The nonce ledger.
             clock: Source of time.
         """
         self._deployment = deployment
@@ -43,7 +43,7 @@ class OwnMessages:
         self._clock = clock
 
     async def send(self, key: str, source: int, request: RouteRequest, *, budget: str, wei_per_day: int) -> None:
-        """Sends a message once per key, however often it is called.
+        """Sends a message once per key; repeated calls send nothing.
 
         Args:
             key: Unique purpose of the message, the same after a crash.
@@ -54,7 +54,8 @@ class OwnMessages:
 
         Raises:
             SpendBlockedError: The budget is exhausted until tomorrow.
-            TransientError: A chain does not answer or refuses, or no block included the transaction in time.
+            TransientError: A chain does not respond or rejects the transaction, or the transaction was not
+                included before the timeout.
         """
         transaction_key, sender = f"own/{key}", self._senders[source]
         await sender.outcome(transaction_key)  # wait for a pending transaction; the ledger then has its outcome

@@ -1,4 +1,4 @@
-"""The policy of each message: its kind's row, the operator's overrides, and what its sender chose on chain."""
+"""The policy of each message: its kind's row, the operator's overrides, and its sender's choice on chain."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ _STRATEGIES = tuple(IdempotencyStrategy)  # in the contract's order
 
 
 class Policies:
-    """Finds policies. Senders' choices are read from the `Profiles` contract of a message's source when they count: after a failure."""
+    """Finds the policies of messages.
+
+    Senders' choices are read from the source's `Profiles` contract only after a failure.
+    """
 
     def __init__(self, deployment: Deployment, chains: Mapping[int, Chain], operator: OperatorPolicies) -> None:
-        """Asks nothing yet.
+        """Stores the dependencies.
 
         Args:
             deployment: the network.
-            chains: by id.
+            chains: Chains of the network by id.
             operator: the operator's table and bounds.
         """
         self.operator = operator
@@ -32,10 +35,10 @@ class Policies:
         self._profiles: dict[int, str] = {}  # by source chain
 
     async def of(self, message: Message, guards: Collection[IdempotencyStrategy] = ()) -> MessagePolicy:
-        """The policy of a message; `guards`: see `bridge.protocol.guarantee.policy_of`.
+        """Returns the policy of a message; for `guards`, see `bridge.protocol.guarantee.policy_of`.
 
         Raises:
-            TransientError: the source does not answer.
+            TransientError: the source does not respond.
         """
         choice = await self._choice(message) if self.operator.lets_choose(message.kind) else None
         return policy_of(message, self.operator, choice, guards=guards)

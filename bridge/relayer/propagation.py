@@ -42,7 +42,7 @@ _LOCK_ADVICE: Final = "its owner lets the relayer's account retry (setRetrier), 
 
 
 class PropagationError(Exception):
-    """A message could not be propagated; the text says why."""
+    """A message could not be propagated; the error states the reason."""
 
 
 class AbandonedError(Exception):
@@ -53,16 +53,16 @@ class Propagator(Protocol):
     """A way to propagate a message."""
 
     async def propagate(self, message: Message, *, by_force: bool = False) -> str:
-        """Takes the next step that can bring the message to its recipient, and describes it.
+        """Takes the next step towards the message's application, and describes that step.
 
         Args:
             message: Message to propagate.
             by_force: Whether to use every GMP that can carry it, rather than as few as its quorum needs.
 
         Raises:
-            PropagationError: No step was possible.
-            AbandonedError: No step is allowed any more.
-            TransientError: A chain does not answer.
+            PropagationError: No step was possible now.
+            AbandonedError: An operator abandoned the message.
+            TransientError: A chain does not respond.
         """
 
 
@@ -106,18 +106,18 @@ class Propagation:
         lock_ttl: float = 1_020.0,
         settings: PropagationSettings | None = None,
     ) -> None:
-        """Reads nothing yet.
+        """Stores the dependencies.
 
         Args:
             deployment: the network.
             chains: its chains by id.
-            store: what was observed, and the jobs.
-            propagator: brings messages forward.
+            store: observations and jobs.
+            propagator: propagates messages.
             signer: signs heartbeats and primary records.
-            clock: time.
-            poll_interval: seconds between two looks at the queue.
-            lock_ttl: seconds for which one worker re-propagates a message alone.
-            settings: when messages are brought forward.
+            clock: the source of time.
+            poll_interval: seconds between polls of the queue.
+            lock_ttl: seconds for which one worker holds a message for re-propagation.
+            settings: intervals and bounds.
         """
         self._routers = readers_of(deployment, chains)
         self._chains = chains
@@ -171,7 +171,10 @@ class Propagation:
             context.save(self._rescheduled(replace(job, seen=None), now))
 
     def failed(self, context: JobContext[SyncJob], error: Exception) -> None:
-        """See `Handler.failed`. A silent destination defers its other messages too; a silent source defers none."""
+        """See `Handler.failed`.
+
+        An unresponsive destination also defers its other messages; an unresponsive source defers none.
+        """
         job, now = context.job, self._clock.now()
         chain_id = job.lane.destination_chain
         if isinstance(error, UnansweredError) and error.chain_id == chain_id:
@@ -195,12 +198,11 @@ class Propagation:
     async def reconcile(self, message_id: bytes) -> SyncJob:
         """Compares a message's record with its destination's current state, and updates the job to match.
 
-        A message that was applied and no longer is becomes pending again; one thought lost that was applied
-        becomes APPLIED.
+        A message that is no longer applied becomes pending again; a DIVERGED message that was applied becomes APPLIED.
 
         Raises:
             KeyError: There is no record of the message.
-            TransientError: The destination does not answer.
+            TransientError: The destination does not respond.
         """
         job = self._jobs.newest(SyncJob, message_id)
         if job is None:
@@ -219,7 +221,7 @@ class Propagation:
     async def _progress(self, record: PrimaryRecord, router: RouterReader, *, block: int | None = None) -> Progress:
         """Returns the message's progress at the head or as of a block.
 
-        An expired message has ended even if nobody marked it.
+        An expired message counts as ended even if it was not marked on chain.
         """
         progress = await router.progress(record.message_id, block=block)
         seen = self._store.observations.message(record.message_id)
@@ -230,7 +232,7 @@ class Propagation:
         return replace(progress, ended=trial.result is TrialResult.SETTLED)
 
     def _with_record(self, job: SyncJob, now: float) -> SyncJob:
-        """Returns the job with a signed record of the block that holds its message now.
+        """Returns the job with a signed record of the block that currently holds its message.
 
         A deep reorg may have moved the message.
         """
@@ -246,7 +248,7 @@ class Propagation:
     async def _settle_ended(
         self, context: JobContext[SyncJob], router: RouterReader, state: SyncState, now: float
     ) -> None:
-        """Settles the job as APPLIED or ENDED once the block that shows it is final and canonical."""
+        """Settles the job as APPLIED or ENDED once the block with that state is final and canonical."""
         job, chain = context.job, self._chains[context.job.lane.destination_chain]
 
         async def is_over(block: int) -> bool:
@@ -259,7 +261,7 @@ class Propagation:
             later = replace(later, available_at=min(later.available_at, now + wait))
         final = await is_final(context, chain, height, is_over, soon=soon, later=later)
         if final and context.save(job.settled(state, "", now)) and job.tries:
-            _log.info("message applied after all", message=f"0x{job.message_id.hex()}")
+            _log.info("message applied by an earlier transaction", message=f"0x{job.message_id.hex()}")
 
     async def _propagate(self, context: JobContext[SyncJob], now: float) -> None:
         pause = self._settings.pause_after(context.job.tries + 1)
@@ -295,13 +297,13 @@ class Propagation:
         """Checks that the source still has the change that is about to be forced on a destination.
 
         Raises:
-            PropagationError: The source does not have the block that the record names.
-            TransientError: The source does not answer.
+            PropagationError: The source no longer has the record's block.
+            TransientError: The source does not respond.
         """
         chain = self._chains[record.source_chain]
         found = await chain.block(record.block.number)
         if found is None or found.hash != record.block.hash:
-            raise PropagationError(f"chain {record.source_chain} no longer has the block that the record names")
+            raise PropagationError(f"chain {record.source_chain} no longer has the block that the final record names")
 
     def _rescheduled(self, job: SyncJob, now: float, problem: str = "") -> SyncJob:
         """Returns the job rescheduled with a pause as long as it has waited so far."""
@@ -313,7 +315,7 @@ class Propagation:
         return job.rescheduled(problem or job.outcome, now + wait)
 
     def _lag(self, lane: Lane, now: float) -> float:
-        """Returns the lane's lag in seconds: that of its latest heartbeat plus the time since."""
+        """Returns the lane's lag in seconds: the lag in its latest heartbeat plus the time since."""
         for heartbeat in self._records.heartbeats():
             if heartbeat.lane == lane and heartbeat.progress.lag_seconds:
                 return heartbeat.progress.lag_seconds + (now - heartbeat.at)
@@ -348,7 +350,7 @@ class RoutePropagator:
     async def propagate(self, message: Message, *, by_force: bool = False) -> str:
         """See `Propagator.propagate`."""
         if await self._letters.in_thread(partial(self._letters.is_abandoned, message.id)):
-            raise AbandonedError("an operator abandoned it")
+            raise AbandonedError("an operator abandoned the message")
         destination = self._deployment.chain(message.destination_chain)
         router = RouterReader(self._chains[destination.chain_id], destination.router)
         try:
@@ -359,7 +361,7 @@ class RoutePropagator:
         except RetryFailedError as error:
             raise PropagationError(str(error)) from error
         except CallRevertedError as error:
-            raise PropagationError(f"the router refuses: {explain_revert(error.data)}") from error
+            raise PropagationError(f"the router call reverted: {explain_revert(error.data)}") from error
         return f"attempt {done.attempt} over {', '.join(gmp.label for gmp in sorted(done.gmps))}"
 
     async def _ensure_locked(self, message: Message) -> None:
@@ -367,28 +369,32 @@ class RoutePropagator:
 
         Raises:
             PropagationError: The lock is lost for good, or can't be retaken.
-            TransientError: The destination does not answer.
+            TransientError: The destination does not respond.
         """
         chain, recipient = self._chains[message.destination_chain], from_bytes32(message.recipient)
         lock = await message_lock(chain, recipient, message.payload)
         if lock is MessageLock.LOST:
             raise PropagationError(
-                "the lock under which it was made was released, or another was taken since: its sender has to lock and send again"
+                "the message's lock was released or replaced by another: the sender must lock and send again"
             )
         if lock is not MessageLock.EXPIRED:
             return
         if (sender := self._senders.get(message.destination_chain)) is None:
-            raise PropagationError(f"its lock has expired, and no configured key can retake it: {_LOCK_ADVICE}")
+            raise PropagationError(
+                f"the message's lock has expired, and no configured key can retake it: {_LOCK_ADVICE}"
+            )
         key = f"{LOCK_KEYS}0x{message.id.hex()}/{(await chain.head()).number}"
         try:
             receipt = await sender.send(key, retake_lock_call(recipient, message.payload))
         except CallRevertedError as error:
             why = explain_revert(error.data)
-            raise PropagationError(f"its lock has expired, and {recipient} refuses {why}: {_LOCK_ADVICE}") from error
+            raise PropagationError(
+                f"the message's lock has expired, and recipient {recipient} rejects retaking it ({why}): {_LOCK_ADVICE}"
+            ) from error
         except SpendBlockedError as error:
-            raise PropagationError(f"its lock has expired and can't be retaken now: {error}") from error
+            raise PropagationError(f"the message's lock has expired and can't be retaken now: {error}") from error
         if not receipt.succeeded:
-            raise PropagationError("its lock has expired, and retaking it reverted")
+            raise PropagationError("the message's lock has expired, and the transaction to retake it reverted")
         _log.warning("lock retaken", message=f"0x{message.id.hex()}", recipient=recipient)
 
     async def _execute(self, message: Message) -> str:

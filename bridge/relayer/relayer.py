@@ -1,4 +1,4 @@
-"""Runs the relayer's steps for all chains of a network: what it observes on one, it delivers on another."""
+"""Runs the relayer's steps for all chains of a network."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Relayer:
         settings: RelaySettings,
         gate: SpendGate,
     ) -> None:
-        """Assembles the parts; `run` starts them.
+        """Assembles the components; `run` starts them.
 
         Raises:
             PolicyError: The policies are inconsistent.
@@ -146,7 +146,7 @@ class Relayer:
     def _counts(self) -> Counter[CounterKey]:
         """Returns the counters that this process keeps itself.
 
-        Commits by destination and result, and unrecognised dispatches by source.
+        They are commits by destination and result, and unrecognised dispatches by source.
         """
         counts: Counter[CounterKey] = Counter()
         for chain_id, deliveries in self.deliveries.items():
@@ -183,7 +183,7 @@ class Relayer:
                 await self.counting.write()
 
     async def _serve(self, chain_id: int) -> None:
-        """Runs every step of one chain, once the store is known to belong to it; no chain waits for another."""
+        """Runs every step of one chain, after checking that the store belongs to it; no chain waits for another."""
         poll, lease = self._settings.poll_interval, self._settings.lease
         observer = self.observers[chain_id]
         await retry_until_success(f"identify {chain_id}", observer.identify, every=poll)
@@ -202,7 +202,7 @@ class Relayer:
                 group.create_task(run_forever(f"confirm on {chain_id}", confirmation.step, every=poll))
 
     async def _prune(self) -> bool:
-        """Prunes a batch of old final rows; returns whether there may be more."""
+        """Deletes a batch of old final rows; returns whether there may be more."""
         before = self._clock.now() - self._settings.retention
         deleted = (
             self._store.outbox.forget(before, _FORGOTTEN_AT_ONCE),

@@ -55,7 +55,7 @@ class RecoverySettings(Section):
     LONGEST_WAIT: ClassVar[float] = 600.0  # seconds
 
     def retried_for(self) -> frozenset[bytes] | None:
-        """Senders that may appoint this relayer as their retrier; None is every one."""
+        """Returns the senders that may appoint this relayer as their retrier; None allows all."""
         return None if ANY in self.retry_for else frozenset(map(to_bytes32, self.retry_for))
 
 
@@ -70,11 +70,11 @@ class Retried:
 
 
 class RetryFailedError(Exception):
-    """A message was not retried; the text says why."""
+    """A message was not retried; the error states the reason."""
 
 
 class Recovery:
-    """Retries messages: those that the index requests, and those that an operator names."""
+    """Retries messages that the index requests or an operator selects."""
 
     def __init__(
         self,
@@ -90,11 +90,11 @@ class Recovery:
 
         Args:
             planner: Plans retries.
-            store: Jobs, and what was observed.
+            store: Jobs and observations.
             clock: Source of time.
             settings: Intervals and budgets.
-            poll_interval: Seconds between two polls for requests and jobs.
-            source: The index's requests; without it only messages that are named are retried.
+            poll_interval: Seconds between polls for requests and jobs.
+            source: The index's requests; None retries only messages that an operator selects.
         """
         self._planner = planner
         self._jobs = store.jobs
@@ -137,8 +137,8 @@ class Recovery:
         """Retries one message now, over the given GMPs or the best ones; for `blind` and `wide` see `Planner.plan`.
 
         Raises:
-            RetryFailedError: It is not needed or not possible, or the router refused.
-            TransientError: A chain does not answer, or no block included the transaction in time.
+            RetryFailedError: The retry is not needed or not possible, or the router rejected it.
+            TransientError: A chain does not respond, or the transaction was not included before the timeout.
         """
         try:
             plan = await self._planner.plan(await self._planner.find(message_id), gmps=gmps, blind=blind, wide=wide)
@@ -150,7 +150,7 @@ class Recovery:
         except SpendBlockedError as error:
             raise RetryFailedError(f"message 0x{message_id.hex()} is not retried now: {error}") from error
         except CallRevertedError as error:
-            raise RetryFailedError(f"the router refuses: {explain_revert(error.data)}") from error
+            raise RetryFailedError(f"router call retryRoute reverted: {explain_revert(error.data)}") from error
 
     async def perform(self, context: JobContext[RetryJob]) -> None:
         """See `Handler.perform`."""
@@ -191,7 +191,7 @@ class Recovery:
     async def _ranking(self, sequence: int) -> tuple[Gmp, ...]:
         """Returns the index's ranking of GMPs.
 
-        Empty if the index can't be read now, since a retry does not wait for it.
+        The ranking is empty if the index can't be read now, since a retry does not wait for it.
         """
         try:
             return () if self._source is None else await self._source.ranking(sequence)
@@ -207,23 +207,25 @@ class Recovery:
         """
         made, most = plan.attempt - 1, self._settings.max_message_retries
         if made >= most and plan.message.kind is not Kind.REGULATORY_ACTION_CRITICAL:
-            raise NotNowError(f"it was retried {made} times, and max_message_retries is {most}")
+            raise NotNowError(f"the message was retried {made} times; max_message_retries is {most}")
 
     async def _send(self, plan: Plan) -> Retried:
         receipt = await plan.sender.send(plan.transaction_key, plan.call, spent_for=SpentFor.of(plan.message))
         if not receipt.succeeded:
-            raise NotNowError(f"transaction 0x{receipt.transaction_hash.hex()} reverted: the state changed in between")
+            raise NotNowError(
+                f"transaction 0x{receipt.transaction_hash.hex()} reverted: the state changed after the estimate"
+            )
         return _retried(receipt, plan)
 
     def _enqueue_execution(self, message_id: bytes, error: Exception) -> None:
-        """Enqueues the execution of a message that needs nothing else."""
+        """Enqueues the execution of a message that needs only that."""
         if isinstance(error, ExecutableError):
             self._jobs.await_execution(message_id, self._clock.now())
 
     def _settle_unneeded(self, context: JobContext[RetryJob], why: str) -> None:
         """Settles a retry that is no longer needed.
 
-        As done if our own transaction is the reason and a crash hid that.
+        If our own transaction is the reason, which a crash may have hidden, the retry counts as sent.
         """
         request = context.job.request
         slots = self._ledger.slots_for(retry_transaction_key(request.message_id, request.attempt))
@@ -258,7 +260,7 @@ class Recovery:
 
 
 def _retried(receipt: Receipt, plan: Plan) -> Retried:
-    """Reads the attempt from the router's event, or from the plan if the joined transaction had another form."""
+    """Reads the attempt from the router's event, or from the plan if the joined transaction has no such event."""
     attempt, gmps = plan.attempt, frozenset(plan.gmps)
     for log in receipt.logs:
         try:

@@ -1,4 +1,4 @@
-"""Plans a retry: reads both chains just before money is spent, and decides whether and over which GMPs to retry."""
+"""Plans a retry: reads both chains just before money is spent, and decides whether to retry, and over which GMPs."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ class Plan:
 
 
 async def _open_quorum(message: Message, destination: RouterReader) -> tuple[Progress, int]:
-    """Returns the progress of a message without a quorum, and how many receipts it lacks."""
+    """Returns the progress of a message without a quorum, and the number of missing receipts."""
     progress = await destination.progress(message.id)
     if progress.executed:
-        raise NotNeededError("it was executed")
+        raise NotNeededError("the message was already executed")
     if progress.ended:
-        raise NotNeededError("it has expired or was cancelled")
+        raise NotNeededError("the message has expired or was cancelled")
     missing = await destination.missing_receipts(message)
     if missing == 0:
         raise ExecutableError
@@ -96,9 +96,9 @@ class Planner:
             senders: Retry accounts by chain and lower-case address.
             store: Observed messages.
             usable: GMPs to retry over, as far as the routers enable them.
-            gate: Asked before each plan.
+            gate: Spending gate, consulted before each plan.
             retry_for: Senders (32 bytes) whose appointment is accepted; None accepts all. Anyone can appoint
-                our account as retrier, and that spends our money.
+                our account as retrier, which spends our money.
         """
         self._deployment = deployment
         self._chains = chains
@@ -112,7 +112,7 @@ class Planner:
         """Finds a message by id on its source chain, or on any chain if the source is not known.
 
         Raises:
-            ImpossibleError: No router of the network created it.
+            ImpossibleError: No router of the network created the message.
         """
         for deployed in self._deployment.chains:
             if source_chain is not None and deployed.chain_id != source_chain:
@@ -138,18 +138,19 @@ class Planner:
 
         Args:
             message: The message.
-            attempt: Requested attempt number; None is the next one.
-            gmps: GMPs to use; None chooses.
-            tried: GMPs that carried it before, as far as the caller knows; the store may know more.
+            attempt: Requested attempt number; None means the next one.
+            gmps: GMPs to use; None lets the planner choose.
+            tried: GMPs known to the caller that carried the message before; the store may know more.
             ranking: GMPs, best first, to choose among those that are otherwise equal.
-            blind: Whether to retry without asking the destination, which may be down: over as many GMPs as its quorum.
+            blind: Whether to retry without querying the destination, which may be down, over as many GMPs as
+                the quorum.
             wide: Whether to use every GMP that can carry it, rather than as few as needed.
 
         Raises:
-            NotNeededError: It has ended, its quorum has delivered, or that attempt was made.
-            ImpossibleError: It is not retriable.
-            NotNowError: No key, no GMP, or too expensive.
-            SpendBlockedError: Its sender appointed us without our consent, or the gate refuses it.
+            NotNeededError: The message has ended, its quorum has delivered, or that attempt was already made.
+            ImpossibleError: The message is not retriable.
+            NotNowError: There is no key or no GMP for the retry now.
+            SpendBlockedError: The sender appointed us without our consent, or the gate blocks the payment.
         """
         source, destination = self._routers(message)
         received, missing = frozenset[Gmp](), message.quorum
@@ -158,9 +159,9 @@ class Planner:
             received = progress.receipts
         sent = await source.sent_message(message.id)
         if sent is None:
-            raise ImpossibleError("it was not routed as retriable")
+            raise ImpossibleError("the message was not routed as retriable")
         if attempt is not None and sent.attempts >= attempt:
-            raise NotNeededError(f"it was retried meanwhile and has {sent.attempts} attempts")
+            raise NotNeededError(f"a later retry has been sent; the message has {sent.attempts} attempts")
         self._gate.admit(message, message.source_chain)
         sender, contract = await self._sender(message, source, sent)
         if gmps is not None:
@@ -192,11 +193,14 @@ class Planner:
         )
 
     async def _sender(self, message: Message, source: RouterReader, sent: SentMessage) -> tuple[Sender, str | None]:
-        """Returns the account that retries, and the contract to go through; None if we are the sender's own retrier."""
+        """Returns the account that retries, and the contract to call.
+
+        The contract is None if we are the sender's own retrier.
+        """
         try:
             owner = from_bytes32(message.sender).lower()
         except AddressError as error:
-            raise ImpossibleError(f"its sender is not an EVM account: {error}") from error
+            raise ImpossibleError(f"the sender is not an EVM account: {error}") from error
         own = self._senders.get((message.source_chain, owner))
         if own is not None:
             return own, None
@@ -215,14 +219,14 @@ class Planner:
             return appointed, contract
         if retrier:
             raise NotNowError(
-                f"its sender {owner} has appointed the retrier {retrier}, whose key this relayer does not have"
+                f"sender {owner} has appointed the retrier {retrier}, whose key this relayer does not have"
             )
         ours = next((account for chain, account in self._senders if chain == message.source_chain), None)
         how = f": `waybill role set retrier {ours}`, signed by the sender, appoints this relayer" if ours else ""
-        raise NotNowError(f"its sender {owner} has appointed no retrier{how}")
+        raise NotNowError(f"sender {owner} has appointed no retrier{how}")
 
     async def _contract_retrier(self, message: Message, owner: str) -> Sender | None:
-        """Returns our account that the sender, a contract, lets retry its messages (`IRouterClient.setRetrier`)."""
+        """Returns our account that a sending contract allows to retry its messages (`IRouterClient.setRetrier`)."""
         chain = self._chains[message.source_chain]
         for (chain_id, address), sender in self._senders.items():
             if chain_id == message.source_chain and await is_contract_retrier(chain, owner, address):
@@ -258,7 +262,7 @@ class Planner:
             except CallRevertedError:
                 continue  # no route to that chain
         if not fees:
-            raise NotNowError(f"none of {', '.join(gmp.label for gmp in order)} can carry it now")
+            raise NotNowError(f"none of {', '.join(gmp.label for gmp in order)} can carry the message now")
         return fees
 
 
@@ -272,15 +276,15 @@ def ranked(
 ) -> list[Gmp]:
     """Ranks the GMPs that may carry a message again, best first.
 
-    Untried GMPs come first, then those that were tried without an answer, then those failing now, and last
-    those over which it has died. The index's ranking decides among equals.
+    Untried GMPs come first, then those tried without a result, then those failing now, and last those over
+    which a delivery has died. The index's ranking decides among equals.
 
     Args:
-        candidates: GMPs that can carry it and have not delivered it.
+        candidates: GMPs that can carry the message and have not delivered it.
         tried: GMPs that accepted an earlier attempt.
-        failing: GMPs that fail on its lane now.
-        given_up: GMPs over which a delivery of it is DEAD.
-        ranking: GMPs by recent performance on the lane, best first; GMPs that it lacks come last.
+        failing: GMPs that currently fail on the message's lane.
+        given_up: GMPs over which a delivery of the message is DEAD.
+        ranking: GMPs by recent performance on the lane, best first; missing GMPs come last.
     """
     place = {gmp: position for position, gmp in enumerate(ranking)}
     return sorted(
@@ -297,16 +301,16 @@ def given_up_on(entries: Iterable[OutboxEntry]) -> frozenset[Gmp]:
 async def find_message(
     message_id: bytes, observations: Observations, chain: Chain, deployed: ChainDeployment, hint: int | None = None
 ) -> Message | None:
-    """Finds a message in the store, or in the source's logs if it is older than the store.
+    """Finds a message in the store, or in the source's logs if the message is older than the store.
 
-    Returns None if the chain's router never routed it.
+    Returns None if the chain's router never routed the message.
 
     Args:
         message_id: Id of the message.
-        observations: Searched first.
+        observations: Observed messages, searched first.
         chain: Source chain.
         deployed: Contracts on that chain.
-        hint: Block that may hold it, searched before all others.
+        hint: Block that may contain the message, searched before all others.
     """
     observed = observations.message(message_id)
     if observed is not None:

@@ -1,7 +1,7 @@
-"""Bounds how many messages the store holds: while it is full, new ones wait on their chain.
+"""Bounds the number of messages in the store: while it is full, new messages stay on chain.
 
-One sender may use three quarters of the capacity. Its further messages then wait on their chain, while those of
-others are recorded.
+One sender may use up to three quarters of the capacity. Its further messages then stay on chain, while those of
+other senders are recorded.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _SHARES: Final = 4  # one of them is for others than the sender with the most me
 
 
 class SeenCapacity:
-    """Limits how many messages the store holds. All observers share the limit, and it survives a restart.
+    """Limits the number of messages in the store. All observers share the limit, and it survives a restart.
 
-    Nothing is pruned to make room: new messages wait on their chain.
+    Nothing is pruned to make room: new messages stay on chain.
     """
 
     def __init__(self, outbox: Outbox, capacity: int | None, clock: Clock) -> None:
@@ -37,7 +37,7 @@ class SeenCapacity:
         self._crowding = frozenset[bytes]()
 
     def is_full(self) -> bool:
-        """Whether the store accepts no new message now."""
+        """Whether the store accepts no new messages now."""
         self._look_again()
         return self._is_full
 
@@ -57,14 +57,14 @@ class SeenCapacity:
             self._look_at = now + max(_LOOK_EVERY, room / _FASTEST, _PAUSE * duration)
 
     def _look(self, capacity: int) -> int:
-        """Counts the messages in the store; returns how many may come before the next count."""
+        """Counts the messages in the store; returns the number of messages to accept before the next count."""
         seen, was_full = self._outbox.seen(), self._is_full
         share = max(1, capacity - max(1, capacity // _SHARES))
         self._note_crowding(seen, share)
         self._is_full = seen >= capacity
         if self._is_full and not was_full:
             _log.error(
-                "store full: new messages wait on their chain until old ones are pruned",
+                "store full: new messages stay on chain until old ones are pruned",
                 seen=seen,
                 capacity=capacity,
             )
@@ -83,7 +83,7 @@ class SeenCapacity:
         self._crowding = frozenset(one for one, count in counts.items() if count >= share or one in before)
         for sender in sorted(self._crowding - before):
             _log.error(
-                "sender has its share of the store: its new messages wait on their chain until old ones are pruned",
+                "sender has used up its share of the store: its new messages stay on chain until old ones are pruned",
                 sender=f"0x{sender.hex()}",
                 seen=counts[sender],
                 share=share,

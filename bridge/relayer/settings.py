@@ -1,4 +1,4 @@
-"""Settings of observing and delivering: over which GMPs, how much at once, in which order, for how long."""
+"""Settings for observing and delivering: GMPs, concurrency, ordering and timeouts."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class AssetClassSettings(Section):
     members: dict[str, Addresses] = Field(description="contracts that send or receive such messages, by chain name")
 
     def least(self, name: str) -> int:
-        """Returns the minimum TTL, or the document's for that name.
+        """Returns the configured minimum TTL in seconds, or the OIP document's for that name.
 
         Raises:
             ValueError: neither is set.
@@ -62,7 +62,7 @@ class AssetClassSettings(Section):
         minimum = self.min_ttl or _DOCUMENTED.get(name)
         if minimum is None:
             known = ", ".join(_DOCUMENTED)
-            raise ValueError(f"asset class {name!r} needs min_ttl, in seconds; only {known} have one by default")
+            raise ValueError(f"asset class {name!r} needs min_ttl, in seconds; only {known} have a default")
         return minimum
 
 
@@ -74,7 +74,7 @@ class PhaseSettings(Section):
 
 
 class RelaySettings(CommitSettings):
-    """How messages are observed and delivered. Times are in seconds."""
+    """Settings for observing and delivering messages. Times are in seconds."""
 
     gmps: Gmps = Field(default=frozenset(Gmp), description="GMPs to deliver over")
     paused_gmps: Gmps = Field(default=frozenset(), description="GMPs over which nothing is delivered for now")
@@ -147,7 +147,7 @@ class RelaySettings(CommitSettings):
         return policy_table(self.policies)
 
     def operator_policies(self) -> OperatorPolicies:
-        """Returns the operator's part of the policies of messages."""
+        """Returns the operator's part of the message policies."""
         atomicity = {**DEFAULT_ATOMICITY, **self.atomicity}
         return OperatorPolicies(rows=self.delivery_policies(), atomicity=atomicity, bounds=self.sender_choices)
 
@@ -169,7 +169,7 @@ class RelaySettings(CommitSettings):
         )
 
     def phase_timeouts_of(self, kind: Kind) -> Mapping[str, float]:
-        """Returns the seconds that each phase of a message's delivery may take. BEST_EFFORT has no phases."""
+        """Returns the timeout in seconds of each phase of a message's delivery. BEST_EFFORT has no phases."""
         atomicity = self.atomicity.get(kind, DEFAULT_ATOMICITY[kind])
         return self.phase_timeouts.model_dump() if atomicity.has_phases else {}
 
@@ -178,7 +178,7 @@ class RelaySettings(CommitSettings):
         return (not self.allow_chains or name in self.allow_chains) and name not in self.deny_chains
 
     def acceptance(self, deployment: Deployment) -> RelayPolicy:
-        """Returns the filter of messages that are delivered."""
+        """Returns the filter for messages that are delivered."""
         return RelayPolicy(
             withheld_sources=frozenset(
                 chain.chain_id for chain in deployment.chains if not self.accepts_chain(chain.name)

@@ -1,10 +1,10 @@
-"""The spending gate: asked before anything is paid for, on every path that pays.
+"""The spending gate, consulted before every payment.
 
-It checks that the filters allow the message and that the bounds have room. The sender checks the bounds once
-more with the exact cost, in the store transaction that reserves the nonce, so that neither a restart nor a
-second worker spends beyond them. A delivery is charged its declared gas at the highest price: simulated gas is
-not trusted, because a recipient may behave differently in a simulation. Refused work waits and is checked
-again; nothing is lost.
+It checks that the filters allow the message and that no bound would be exceeded. The sender checks the bounds
+again with the exact cost, in the store transaction that reserves the nonce, so that neither a restart nor a
+second worker exceeds them. A delivery is charged its declared gas at the highest price: simulated gas is not
+trusted, because a recipient may behave differently in a simulation. Blocked work waits and is checked again;
+nothing is lost.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class SpendGate:
         accepts: RelayPolicy = EVERYTHING,
         bounds: SpendBounds = UNBOUNDED,
     ) -> None:
-        """Shared by all components that spend.
+        """Creates the gate that all components share.
 
         Args:
-            spending: Amounts spent.
+            spending: Stored amounts spent.
             clock: Source of time.
-            accepts: Messages to pay for.
-            bounds: Bounds of their cost.
+            accepts: Filter for messages to pay for.
+            bounds: Cost bounds by chain.
         """
         self._spending = spending
         self._clock = clock
@@ -63,7 +63,7 @@ class SpendGate:
         self._bounds = bounds
 
     def refusal(self, message: Message, chain_id: int) -> Refusal | None:
-        """Returns why nothing more is paid for a message on a chain now, or None if there is room.
+        """Returns the reason why nothing more is paid for a message on a chain now, or None if a payment is allowed.
 
         Args:
             message: The message.
@@ -78,7 +78,7 @@ class SpendGate:
         return self._bounds.refusal(who, keys, self._spending.totals(keys.all), wei=0, now=now)
 
     def admit(self, message: Message, chain_id: int) -> None:
-        """Raises if there is no room; see `refusal`.
+        """Raises if no payment is allowed; see `refusal`.
 
         Raises:
             SpendBlockedError: Nothing more is paid for the message now.
@@ -88,11 +88,11 @@ class SpendGate:
             raise SpendBlockedError(refusal)
 
     def note_blocked(self, subject: str, message: Message, refusal: Refusal) -> float:
-        """Records that something is blocked; returns when to check again (Unix seconds).
+        """Records blocked work; returns the Unix seconds when to check again.
 
         Args:
             subject: An outbox entry's id, or the name of what would be sent.
-            message: The message it is for.
+            message: The message that the work is for.
             refusal: The reason.
         """
         now, who = self._clock.now(), SpentFor.of(message)
@@ -104,5 +104,5 @@ class SpendGate:
         return now + wait if refusal.room_from is None else min(now + wait, max(refusal.room_from, now + _SHORTEST))
 
     def release(self, subject: str) -> None:
-        """Records that something is no longer blocked."""
+        """Records that the work is no longer blocked."""
         self._spending.release(subject)

@@ -43,7 +43,7 @@ async def connected(
 
 
 async def newest_blocks(chains: Mapping[int, EvmChain]) -> dict[int, Block]:
-    """Returns the heads of the chains that answer within a few seconds."""
+    """Returns the heads of the chains that respond within a few seconds."""
 
     async def ask(chain: EvmChain) -> Block | None:
         try:
@@ -59,10 +59,10 @@ async def newest_blocks(chains: Mapping[int, EvmChain]) -> dict[int, Block]:
 async def ask_chains(
     deployment: Deployment, settings: Settings, ask: Callable[[ChainDeployment, EvmChain], Awaitable[T]]
 ) -> tuple[dict[int, T], dict[int, str]]:
-    """Runs a query against every chain of a network. A chain that is down does not stop the others from being asked.
+    """Runs a query against every chain of a network. A chain that is down does not affect the other queries.
 
     Returns:
-        The answers, and the errors of the other chains, both by chain id.
+        The results, and the errors of the other chains, both by chain id.
     """
     policies, urls = settings.endpoint_policies(deployment), settings.rpc_urls(deployment)
     answers: dict[int, T] = {}
@@ -87,7 +87,7 @@ def check_endpoints(settings: Settings, deployment: Deployment) -> None:
     """Checks that each chain has as many endpoints as must agree. Makes no request.
 
     Raises:
-        SettingsError: a chain has too few.
+        SettingsError: a chain has too few endpoints.
     """
     policies, urls = settings.endpoint_policies(deployment), settings.rpc_urls(deployment)
     problems = []

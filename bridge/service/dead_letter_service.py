@@ -46,7 +46,7 @@ class DeadLetterService:
         messages: OwnMessages,
         sealer: KeySealer,
     ) -> None:
-        """Opens nothing yet, since the letters' database may be unreachable. `messages` notifies governance."""
+        """Stores the dependencies; opens nothing yet, since the letters' database may be unreachable."""
         self._deployment = deployment
         self._chains = chains
         self._store = store
@@ -125,14 +125,14 @@ def verify_letters(
     denied: frozenset[int] = NOTHING_DENIED,
     until: int | None = None,
 ) -> Verified:
-    """Verifies the log up to a record: its hashes and seals, the heads noted earlier, and that no letter is missing.
+    """Verifies the log up to a record: its hashes and seals, the heads stored earlier, and that no letter is missing.
 
-    The store notes with each death whether it has a letter.
+    For each dead delivery, the store records whether it has a letter.
     """
     noted = store.letter_head.noted()
     is_later = (
         until is not None and noted.sequence > until and log.has(noted)
-    )  # noted meanwhile; else the log was cut off
+    )  # recorded in the meantime; otherwise the log was truncated
     heads = [*([] if is_later else [noted.hash]), *([] if head is None else [head])]
     marked_dead = [event_id for event_id, has_letter in store.outbox.dead_letters().items() if has_letter]
     return verify(log, trusted=trusted, denied=denied, heads=heads, marked_dead=sorted(marked_dead), until=until)
@@ -157,7 +157,7 @@ async def verify_network(
 
 
 def on_chain_parameters(deployment: Deployment, chains: Mapping[int, Chain]) -> OnChainParameters:
-    """The `Parameters` contract of the network's first chain."""
+    """Returns the reader of the parameters on the network's first chain."""
     deployed = deployment.chains[0]
     return OnChainParameters(chains[deployed.chain_id], deployed.router, deployed.parameters)
 
@@ -172,7 +172,7 @@ def open_review(
     clock: Clock,
     operator: LocalAccount | None = None,
 ) -> DeadLetterReview:
-    """Opens a review with the settings. It is read-only without an operator's key."""
+    """Opens a review as configured. It is read-only without an operator's key."""
     return DeadLetterReview(
         deployment=deployment,
         chains=chains,

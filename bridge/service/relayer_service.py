@@ -84,7 +84,7 @@ class RelayerService:
         attesters: AttesterSource | None = None,
         index: IndexSource | None = None,
     ) -> None:
-        """Composes open chains, a store, its lock and attesters; `open_relayer` opens them.
+        """Composes a relayer from open chains, store, lock and attesters; see `open_relayer`.
 
         Raises:
             SettingsError: the network's attestation sources are unknown.
@@ -265,14 +265,14 @@ class RelayerService:
 
     @property
     def accounts(self) -> frozenset[str]:
-        """The addresses of all sending accounts."""
+        """Returns the addresses of all sending accounts."""
         return frozenset(sender.address for sender in self._senders.values())
 
     async def run(self) -> None:
-        """Relays and retries until cancelled.
+        """Runs the relayer until cancelled.
 
         Raises:
-            StoreMismatchError: the store is of other chains.
+            StoreMismatchError: the store belongs to other chains.
             StoreError: the store is being restored.
         """
         try:
@@ -300,7 +300,7 @@ class RelayerService:
                 group.create_task(run())
 
     async def while_monitoring(self, work: Callable[[], Awaitable[_Result]]) -> _Result:
-        """Runs work while all accounts' transactions are monitored. Not reentrant."""
+        """Runs `work` while monitoring all accounts' transactions. Not reentrant."""
         monitors = [
             asyncio.create_task(
                 run_forever(
@@ -326,18 +326,18 @@ async def open_relayer(
     attesters: AttesterSource | None = None,
     index: IndexSource | None = None,
 ) -> AsyncIterator[RelayerService]:
-    """Opens the store, connects to the chains, and composes a relayer. A chain that is down joins once it answers.
+    """Opens the store, connects to the chains, and composes a relayer. A chain that is down joins once it responds.
 
     Args:
         deployment: the network.
         settings: the relayer's settings.
-        attesters: the source of attestations; None uses the GMPs' public services.
-        index: opens the index, whose divergences are published; None publishes none.
+        attesters: the sources of attestations; None uses the GMPs' public services.
+        index: opens the index, whose divergences are published; if None, none are published.
 
     Raises:
         SettingsError: see `check_relayer`.
-        StoreError: the store can't be opened, is being restored, or is of a newer version.
-        WrongChainError: an endpoint is of another chain.
+        StoreError: the store can't be opened, is being restored, or has a newer version.
+        WrongChainError: an endpoint serves another chain.
     """
     keys = check_relayer(settings, deployment, has_attesters=attesters is not None)
     worker = worker_name()
@@ -364,7 +364,7 @@ async def open_relayer(
 def freeze_loaded_objects() -> None:
     """Excludes all existing objects from garbage collection. Call it once before a process starts its relayer.
 
-    Imported code keeps some 150,000 objects alive; scanning them would stall the relayer for 0.15 s.
+    Imported code keeps about 150,000 objects alive; scanning them would stall the relayer for 0.15 s.
     """
     gc.collect()
     gc.freeze()
@@ -417,6 +417,6 @@ def _by_address(signers: Iterable[Signer]) -> dict[str, Signer]:
 def worker_name() -> str:
     """Returns a worker name that is unique per run.
 
-    A restarted worker must not take its predecessor's claims for its own.
+    A restarted worker must not mistake its predecessor's claims for its own.
     """
     return f"{socket.gethostname()}:{getpid()}:{uuid.uuid4().hex[:8]}"

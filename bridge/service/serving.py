@@ -26,7 +26,7 @@ _HEAD_BYTES: Final = 16_384
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to its process."""
+    """A server that leaves signal handling to its process."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -52,7 +52,7 @@ async def serving(app: ASGIApp, listener: socket.socket, *, trusted_proxy: str |
     Args:
         app: the application.
         listener: a bound socket.
-        trusted_proxy: the address whose ``X-Forwarded-For`` names the client; None trusts no proxy.
+        trusted_proxy: the address of the proxy whose ``X-Forwarded-For`` is trusted; None trusts no proxy.
     """
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # clients could trigger any number of warnings
     server = _Server(

@@ -67,7 +67,7 @@ SELDOM: Final = 4
 
 
 class KeySettings(LoadedSettings):
-    """Settings of keys and stores."""
+    """Settings for keys and stores."""
 
     profile: Literal["default", "production", "low-latency", "high-throughput"] = Field(
         default="default", description="a named set of settings, under all others"
@@ -107,7 +107,7 @@ class KeySettings(LoadedSettings):
             SettingsError: no account has that name.
         """
         if name not in self.accounts:
-            raise SettingsError(f"account {name!r} is not in [accounts]: add it there, or correct the name")
+            raise SettingsError(f"account {name!r} is not in [accounts]: add the account there, or correct the name")
         return self.accounts[name]
 
 
@@ -149,7 +149,7 @@ class Settings(  # type: ignore[misc]  # the base classes' configurations agree:
     )
 
     def chain_names(self) -> dict[str, frozenset[str] | set[str]]:
-        """The chains that settings name, by setting."""
+        """Returns the chains that appear in the settings, by setting."""
         governance = self.dlq.governance
         return {
             "chains": set(self.chains),
@@ -165,10 +165,10 @@ class Settings(  # type: ignore[misc]  # the base classes' configurations agree:
 
 
 def check_chains(settings: Settings, deployment: Deployment) -> None:
-    """Checks that the settings name only chains of the network, since misspelt names would be ignored.
+    """Checks that the settings mention only chains of the network, since misspelt names would be ignored.
 
     Raises:
-        SettingsError: other chains are named.
+        SettingsError: the settings mention other chains.
     """
     known = {chain.name for chain in deployment.chains}
     problems = [

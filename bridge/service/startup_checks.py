@@ -1,6 +1,6 @@
-"""Checks the configuration of relayer and tripwire before they connect or open anything.
+"""Checks the configuration of relayer and tripwire before they open any connection or store.
 
-`open_relayer` and `open_tripwire` start with these checks. `waybill doctor` runs them alone.
+`open_relayer` and `open_tripwire` start with these checks; `waybill doctor` also runs them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Assembles a tripwire from the index's divergences, the relayer's endpoints and store, and a key of its own."""
+"""Assembles a tripwire from the index's divergences, the relayer's endpoints and store, and a separate key."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _log = structlog.get_logger(__name__)
 async def open_tripwire(deployment: Deployment, settings: Settings, index: FactSource) -> AsyncIterator[Tripwire]:
     """Opens the relayer's store, connects to the chains, and assembles a tripwire.
 
-    A chain that is down joins once it answers.
+    A chain that is down joins once it responds.
 
     Raises:
         SettingsError: see `check_tripwire` and `_check_roles`.
@@ -68,10 +68,10 @@ async def open_tripwire(deployment: Deployment, settings: Settings, index: FactS
 
 
 async def _check_roles(deployment: Deployment, chains: Mapping[int, EvmChain], account: str) -> None:
-    """Checks that the routers accept pauses from an account. A chain that does not answer is not checked.
+    """Checks that the routers accept pauses from an account. A chain that does not respond is not checked.
 
     Raises:
-        SettingsError: a router names another account as its tripwire.
+        SettingsError: a router's tripwire is another account.
     """
 
     async def problem(deployed: ChainDeployment) -> str | None:

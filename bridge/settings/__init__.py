@@ -1,7 +1,6 @@
 """Reads a program's settings.
 
-Flags, else the environment (``WAYBILL_…``), else ``waybill.toml``, else a profile, else defaults.
-
+In order of precedence: flags, the environment (``WAYBILL_…``), ``waybill.toml``, a profile, defaults.
 Components declare their settings in models derived from `Section`. This package knows none of them.
 """
 

@@ -1,4 +1,4 @@
-"""Formats all problems with settings: source, value, and what to do. Secrets are never quoted."""
+"""Formats all problems with settings: source, value, and fix. Secrets are never quoted."""
 
 from __future__ import annotations
 

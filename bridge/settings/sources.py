@@ -38,7 +38,7 @@ def origins(
 
     Args:
         model: the known settings.
-        arguments: flags; None is not given.
+        arguments: flags; None means not given.
         file: a TOML file, or None.
         defaults: defaults of the network or the folder, with the lowest precedence.
         profiles: named sets of values, one of which any source may choose.
@@ -59,7 +59,7 @@ def origins(
     profile = next((origin.values[_PROFILE] for origin in found if _PROFILE in origin.values), "default")
     if profile not in profiles:
         raise SettingsError(
-            f"settings can't be used:\n  profile is {profile!r}: the profiles are {', '.join(profiles)}"
+            f"settings can't be used:\n  unknown profile {profile!r}; the profiles are {', '.join(profiles)}"
         )
     return [*found, Origin(f"profile {profile}", profiles[profile]), Origin("default of this network", defaults)]
 
@@ -88,14 +88,14 @@ def read_file(file: Path) -> dict[str, Any]:
     """Reads a TOML file.
 
     Raises:
-        SettingsError: the file is missing or not TOML.
+        SettingsError: the file is missing or not valid TOML.
     """
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"settings file {file} can't be read: {error}") from None
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"settings file {file} is not TOML: {error}") from None
+        raise SettingsError(f"settings file {file} is not valid TOML: {error}") from None
 
 
 def origin_name(sources: Sequence[Origin], setting: str) -> str:
@@ -114,6 +114,6 @@ def origin_name(sources: Sequence[Origin], setting: str) -> str:
 
 
 def unknown_variables(model: type[BaseSettings], others: frozenset[str]) -> list[str]:
-    """Returns environment variables with our prefix that no setting reads, and that are probably misspelt."""
+    """Returns environment variables with Waybill's prefix that no setting reads; they are probably misspelt."""
     known = {f"{PREFIX}{name.upper()}" for name in model.model_fields} | others
     return sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)

@@ -1,4 +1,4 @@
-"""Defines the base of settings tables, and value types: lists, wei amounts, addresses, GMPs, kinds and lanes."""
+"""The base class of settings tables, and value types: lists, wei amounts, addresses, GMPs, kinds and lanes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Section(BaseModel):
 
 
 def _listed(value: Any) -> Any:
-    """Parses a comma-separated list, as the environment contains it; passes sequences through."""
+    """Parses a comma-separated list from the environment; returns sequences unchanged."""
     if isinstance(value, SecretStr):
         value = value.get_secret_value()
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
@@ -46,7 +46,9 @@ def _wei(value: Any) -> Any:
         return value
     number, _, unit = value.strip().partition(" ")
     if unit not in _UNITS:
-        raise ValueError(f"{value!r} is not an amount: give a number of wei, or one with its unit, such as '0.5 ether'")
+        raise ValueError(
+            f"{value!r} is not an amount: give a number of wei, or a number with a unit, such as '0.5 ether'"
+        )
     whole, _, fraction = number.partition(".")
     decimals = len(str(_UNITS[unit])) - 1
     if not whole.isdigit() or (fraction and not fraction.isdigit()) or len(fraction) > decimals:
@@ -80,7 +82,7 @@ class LaneRule(Section):
 
     @property
     def chain_names(self) -> frozenset[str]:
-        """The chains that the rule names."""
+        """Returns the chains that the rule names."""
         return frozenset(name for name in (self.source, self.destination) if name is not None)
 
     def lanes(self, deployment: Deployment) -> Iterator[Lane]:

@@ -20,23 +20,23 @@ class AccusationState(StrEnum):
 
     OPEN = "OPEN"  # the pause is not included yet
     PAUSED = "PAUSED"
-    NOT_PAUSED = "NOT_PAUSED"  # the router refuses the pause, or a person has to decide
+    NOT_PAUSED = "NOT_PAUSED"  # the router rejects the pause, or an operator has to decide
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accusation:
-    """A GMP delivered a message that its source never gave to it.
+    """An accusation: a GMP delivered a message that the source chain never gave to it.
 
     Attributes:
         chain_id: Destination chain, which holds the receipt.
         gmp: GMP that delivered.
         message_id: Message that the receipt names.
         kind: Kind of divergence.
-        evidence: Both facts as they were read again, as JSON.
-        found_at: When it was found, in Unix seconds.
+        evidence: Both facts, read again from the chains, as JSON.
+        found_at: Unix seconds when the divergence was found.
         state: The action taken.
         paused_until: End of the pause in Unix seconds of the destination; None unless PAUSED.
-        reason: Why the GMP is NOT_PAUSED.
+        reason: Reason why the GMP was not paused, if the state is NOT_PAUSED.
         is_reported: Whether every alert channel has accepted it.
     """
 
@@ -53,12 +53,12 @@ class Accusation:
 
     @property
     def key(self) -> tuple[int, int, bytes]:
-        """Returns its identity: a GMP is accused once per message and chain."""
+        """Returns the accusation's identity: a GMP is accused once per message and chain."""
         return self.chain_id, self.gmp, self.message_id
 
 
 class Accusations:
-    """Stores accusations. They are few, and never deleted."""
+    """Stores accusations, which are few and never deleted."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -36,11 +36,11 @@ def back_up(url: str, path: Path) -> Copied:
     """Writes a consistent backup of the store at `url` without blocking relayers.
 
     Raises:
-        StoreError: the file exists or can't be written, or there is no store.
-        StoreBusyError: the store does not answer.
+        StoreError: the file already exists or can't be written, or there is no store at `url`.
+        StoreBusyError: the store does not respond.
     """
     if path.exists():
-        raise StoreError(f"{path} exists already: name another file, a backup overwrites nothing")
+        raise StoreError(f"{path} already exists and was not overwritten: name another file")
     part = path.with_name(f".{path.name}.part")
     part.unlink(missing_ok=True)
     try:
@@ -70,9 +70,9 @@ def restore(path: Path, url: str, *, replace: bool = False) -> Copied:
         replace: whether to overwrite the store's contents.
 
     Raises:
-        StoreError: the backup is missing or damaged, the store is not empty, or a relayer uses it.
+        StoreError: the backup is missing or damaged, or the store is not empty or in use.
         StoreVersionError: a newer version wrote the backup.
-        StoreBusyError: the store does not answer.
+        StoreBusyError: the store does not respond.
     """
     if not path.exists():
         raise StoreError(f"no backup at {path}")
@@ -98,7 +98,7 @@ def restore(path: Path, url: str, *, replace: bool = False) -> Copied:
 def _copy_file(source: Path, target: Path) -> None:
     """Copies with SQLite's online backup: consistent under writes, and without the write-ahead log."""
     if not source.exists():
-        raise StoreError(f"no store at {source}: has a relayer run yet?")
+        raise StoreError(f"no store at {source}: start a relayer first, or check the path")
     with (
         closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as reading,
         closing(sqlite3.connect(target)) as writing,
@@ -137,7 +137,10 @@ def _fill(reading: Connection, writing: Connection) -> None:
 
 
 def _serials(connection: Connection) -> Iterator[tuple[str, Column[int]]]:
-    """Sequences and the columns that use them; inserting rows with explicit keys does not advance a sequence."""
+    """Returns sequences and the columns that use them.
+
+    Inserting rows with explicit keys does not advance a sequence.
+    """
     for table in METADATA.sorted_tables:
         column = table.autoincrement_column
         if column is not None:
@@ -158,10 +161,10 @@ def _refuse_to_overwrite(connection: Connection, url: str, *, replace: bool) -> 
 
 
 def _checked(path: Path) -> Copied:
-    """Reads the contents of a backup.
+    """Reads and checks the contents of a backup.
 
     Raises:
-        StoreError: it is damaged.
+        StoreError: the backup is damaged.
     """
     with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as file:
         problems = _problems(file)

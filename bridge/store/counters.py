@@ -14,7 +14,7 @@ from bridge.store.tables import counters
 
 
 class Counters:
-    """Stores counters that only grow, and that survive the process and the rows that they counted."""
+    """Stores counters that never decrease, and that outlive the process and the rows that they counted."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -25,26 +25,26 @@ class Counters:
             add_counts(connection, counts)
 
     def counted(self, what: Counted) -> dict[tuple[int | str, ...], float]:
-        """Returns every counter of a kind by its labels."""
+        """Returns every counter of a kind, by labels."""
         with self._database.reading() as connection:
             return counted(connection, what)
 
 
 class ProcessCounters:
-    """Counters that can't be derived from rows: kept in memory, and added to the store's at intervals."""
+    """Counters that can't be derived from rows. Kept in memory and flushed to the store periodically."""
 
     def __init__(self, counters: Counters) -> None:
-        """Stores the dependencies; `counters` are the store's."""
+        """Creates empty counters, which `write` adds to the stored ones in `counters`."""
         self._counters = counters
         self._written: Counter[CounterKey] = Counter()
         self.sources: list[Callable[[], Counter[CounterKey]]] = []
         """Each returns its counts since the process started."""
 
     async def write(self) -> bool:
-        """Writes the counts. Always returns False: there is never more to write at once.
+        """Writes the counts. Always returns False, since nothing is left to write.
 
         Raises:
-            StoreBusyError: Nothing was written; the next call writes all of it.
+            StoreBusyError: Nothing was written; the next call writes all counts.
         """
         now: Counter[CounterKey] = Counter()
         for source in self.sources:
@@ -73,7 +73,7 @@ def delivered_counts(rows: Iterable[tuple[int, int, int, float, float]]) -> Coun
     """Returns the counter increments for deliveries whose rows are about to be deleted.
 
     Args:
-        rows: Source chain, destination chain, GMP, and observation and delivery time (Unix seconds).
+        rows: Source chain, destination chain, GMP, observation time and delivery time (Unix seconds) of each delivery.
     """
     counts: Counter[CounterKey] = Counter()
     for source, destination, gmp, created_at, delivered_at in rows:

@@ -1,7 +1,8 @@
 """The connection to a store's database: engine settings, transactions, and the schema version.
 
-SQLite writers exclude each other from their first statement on. PostgreSQL writers do not, so operations that must not run
-concurrently, such as giving out an account's nonces, share a name in `Database.transaction(exclusive=…)`.
+SQLite writers exclude each other from their first statement on. PostgreSQL writers do not, so operations that
+must not run concurrently, such as reserving an account's nonces, share a name in
+`Database.transaction(exclusive=…)`.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ _OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
         "pool_pre_ping": True,
         "connect_args": {
             "connect_timeout": _BUSY_SECONDS,
-            "tcp_user_timeout": _BUSY_SECONDS * 1000,  # a host that is gone is noticed, and not waited for
+            "tcp_user_timeout": _BUSY_SECONDS * 1000,  # detects a dead host instead of waiting for it
             "keepalives_idle": _BUSY_SECONDS,
         },
     },
@@ -76,7 +77,7 @@ class Database:
     """A database with tables of this schema version."""
 
     def __init__(self, url: str, *, tables: Sequence[Table] | None = None) -> None:
-        """Connects, and creates missing tables.
+        """Connects to the database, and creates missing tables.
 
         Args:
             url: an SQLAlchemy URL.
@@ -84,7 +85,7 @@ class Database:
 
         Raises:
             StoreVersionError: a newer version of Waybill created the store.
-            StoreError: the URL is invalid, no database is there, or it belongs to another program.
+            StoreError: the URL is invalid, or the database does not exist or belongs to another program.
         """
         parsed = parse_url(url)
         self._url = parsed.render_as_string(hide_password=True)
@@ -107,7 +108,7 @@ class Database:
 
     @contextmanager
     def transaction(self, *, exclusive: str | None = None) -> Iterator[Connection]:
-        """Opens a read-write transaction that commits at the end, or not at all.
+        """Opens a read-write transaction that commits at the end, or rolls back on an error.
 
         Args:
             exclusive: a name; transactions with the same name run one after the other.
@@ -123,33 +124,33 @@ class Database:
 
     @staticmethod
     def exclude(connection: Connection, name: str) -> None:
-        """Takes the advisory lock of that name until the transaction ends."""
+        """Holds the advisory lock of that name until the transaction ends."""
         if connection.dialect.name == "postgresql":
             scoped = func.concat(func.current_schema(), "/", name)
             connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(scoped, 0))))
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Opens a read-only transaction on one snapshot, which waits for no writer."""
+        """Opens a read-only transaction on one snapshot, which does not wait for writers."""
         with _errors(self._url), self._reads.connect() as connection:
             yield connection
 
     def read(self, query: Executable, values: Mapping[str, Any] | None = None) -> Sequence[RowMapping]:
-        """The rows of a query as mappings; see `reading`."""
+        """Returns the rows of a query as mappings; see `reading`."""
         with _errors(self._url), self._queries.connect() as connection:
             return connection.execute(query, values).mappings().all()
 
     def first(self, query: Executable, values: Mapping[str, Any] | None = None) -> RowMapping | None:
-        """The first row of a query as a mapping."""
+        """Returns the first row of a query as a mapping."""
         return next(iter(self.read(query, values)), None)
 
     def rows(self, query: Executable, values: Mapping[str, Any] | None = None) -> Sequence[Any]:
-        """The rows of a query as tuples."""
+        """Returns the rows of a query as tuples."""
         with _errors(self._url), self._queries.connect() as connection:
             return connection.execute(query, values).all()
 
     def scalar(self, query: Executable, values: Mapping[str, Any] | None = None) -> Any:
-        """The single value of a query, or None."""
+        """Returns the single value of a query, or None."""
         with _errors(self._url), self._queries.connect() as connection:
             return connection.execute(query, values).scalar()
 
@@ -165,23 +166,25 @@ def _errors(store: str) -> Iterator[None]:
     except OperationalError as error:
         reason = " ".join(str(error.orig).split())
         if "unable to open" in reason:
-            raise StoreError(f"store {store}: {reason}; does its folder exist, and may it be written?") from error
+            raise StoreError(f"store {store}: {reason}; check that its folder exists and is writable") from error
         raise StoreBusyError(f"store {store}: {reason}") from error
     except DBAPIError as error:
         if getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
             raise StoreError(f"store {store} is not a SQLite database; name another file") from error
         if getattr(error.orig, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT:
             raise StoreError(
-                f"store {store} is damaged ({error.orig}): stop the relayer, keep a copy of the file, and put a"
-                " backup back with `waybill store restore FILE --replace`"
+                f"store {store} is damaged ({error.orig}): stop the relayer, keep a copy of the file, and "
+                "restore a backup with `waybill store restore FILE --replace`"
             ) from error
         if getattr(error.orig, "sqlstate", None) == _NOT_ALLOWED:
-            raise StoreError(f"store {store}: {error.orig}; grant it to the role, or use another one") from error
+            raise StoreError(
+                f"store {store}: {error.orig}; grant the permission to the database role, or use another role"
+            ) from error
         raise
 
 
 def insert_into(connection: Connection, table: Table) -> postgresql.Insert | sqlite.Insert:
-    """The dialect's insert, which supports `ON CONFLICT`."""
+    """Returns the dialect's insert, which supports `ON CONFLICT`."""
     return (postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert)(table)
 
 
@@ -192,56 +195,58 @@ def _prepare(connection: Connection, url: str, tables: Sequence[Table] | None) -
     found = connection.execute(select(schema_version.c.version)).scalar_one()
     if found > VERSION:
         raise StoreVersionError(
-            f"store {url} is of version {found}, made by a newer Waybill; this one reads up to version"
-            f" {VERSION}: upgrade Waybill, or use another store"
+            f"store {url} has schema version {found}, written by a newer Waybill; this one reads versions up "
+            f"to {VERSION}: upgrade Waybill, or use another store"
         )
     METADATA.create_all(connection, tables=tables)
 
 
 def parse_url(url: str) -> URL:
-    """The URL of a store.
+    """Parses the URL of a store.
 
     Raises:
-        StoreError: it is invalid, or names a database that can't hold a store.
+        StoreError: the URL is invalid, or names a database that can't hold a store.
     """
     try:
         parsed = make_url(url)
     except ArgumentError as error:
         raise StoreError(f"store {url!r} can't be opened: {error}; {_EXAMPLES}") from error
     if parsed.get_backend_name() not in _READING:
-        raise StoreError(f"store of {parsed.get_backend_name()!r}: SQLite and PostgreSQL can keep one; {_EXAMPLES}")
+        raise StoreError(
+            f"store of {parsed.get_backend_name()!r}: only SQLite and PostgreSQL are supported; {_EXAMPLES}"
+        )
     return parsed
 
 
 def sqlite_file(url: URL) -> Path | None:
-    """The file of a SQLite database with links resolved, or None if it is in memory.
+    """Returns the file of a SQLite database with links resolved, or None if it is in memory.
 
     Raises:
-        StoreError: the file has hard links, or the URL is more than a path.
+        StoreError: the file has hard links, or the URL contains more than a path.
     """
     shown = url.render_as_string(hide_password=True)
     if not url.database or url.database == ":memory:":
         return None
     if url.database.startswith("file:") or "uri" in url.query:
-        raise StoreError(f"store {shown} is named by a SQLite URI: name its path, as in sqlite:////var/lib/bridge.db")
+        raise StoreError(f"store {shown} is given as a SQLite URI: give its path, as in sqlite:////var/lib/bridge.db")
     try:
         path = Path(url.database).resolve()
         names = path.stat().st_nlink if path.is_file() else 1
     except (OSError, RuntimeError) as error:  # RuntimeError: circular links
         raise StoreError(f"store {shown} can't be opened: {error}") from error
     if names > 1:  # SQLite keeps one log per name, so two names would corrupt the file
-        raise StoreError(f"store {shown}: the file has {names} names (hard links); remove the others, or copy it")
+        raise StoreError(f"store {shown}: the file has {names} hard links; remove the others, or copy it")
     return path
 
 
 def table_names(url: URL) -> frozenset[str]:
-    """The tables of a database, or none if it is new. Changes nothing.
+    """Returns the tables of a database; none if the database is new. Changes nothing.
 
     SQLite first rolls back a transaction that a killed process left behind.
 
     Raises:
-        StoreError: it is not a database, or a SQLite file of another program.
-        StoreBusyError: the database does not answer.
+        StoreError: the URL does not lead to a database, or the SQLite file belongs to another program.
+        StoreBusyError: the database does not respond.
     """
     shown = url.render_as_string(hide_password=True)
     if url.get_backend_name() == "sqlite":
@@ -261,7 +266,7 @@ def table_names(url: URL) -> frozenset[str]:
     is_ours = schema_version.name in names and len(names & METADATA.tables.keys()) > 1
     if url.get_backend_name() == "sqlite" and names and not is_ours:
         some = ", ".join(sorted(names)[:3])
-        raise StoreError(f"store {shown} is the database of another program (it has the tables {some}): {_NAME_OTHER}")
+        raise StoreError(f"store {shown} belongs to another program (it has the tables {some}): {_NAME_OTHER}")
     return names
 
 

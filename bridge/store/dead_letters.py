@@ -100,13 +100,13 @@ DEAD_LETTER_TABLES = (dead_letter_log, dead_letters, positions)
 
 
 class DeadLetterLog:
-    """Stores dead letters, in the store's database or one of their own. Every method is one transaction.
+    """Stores dead letters, in the store's database or a separate one. Every method is one transaction.
 
     The database is opened on first use, so it may be unreachable at start.
     """
 
     def __init__(self, url: str) -> None:
-        """Stores the database's `url` without connecting."""
+        """Creates the log of the database at `url` without connecting."""
         self._url = url
         self._opened: Database | None = None
         self._opening = threading.Lock()
@@ -118,21 +118,21 @@ class DeadLetterLog:
         """Runs work with the log in its own thread, so that an unresponsive database blocks nothing else.
 
         Raises:
-            StoreBusyError: It has not ended in time. It may still be done later, so it must be repeatable.
+            StoreBusyError: The work timed out. It may still complete later, so it must be repeatable.
         """
         begun = asyncio.get_running_loop().run_in_executor(self._thread, work)
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 return await begun
         except TimeoutError as error:
-            raise StoreBusyError(f"the dead letters' database does not answer within {_ANSWER_SECONDS:g} s") from error
+            raise StoreBusyError(f"the dead-letter database did not respond within {_ANSWER_SECONDS:g} s") from error
 
     def append(self, draft: Draft, sealer: Sealer) -> LogRecord | None:
         """Appends a record; returns None and changes nothing if a record with its key exists.
 
         Raises:
-            ForbiddenDecisionError: The letter's state does not allow it.
-            StoreBusyError, StoreError: It was not written.
+            ForbiddenDecisionError: The letter's state does not allow the record.
+            StoreBusyError, StoreError: The record was not written.
         """
         with self._database.transaction(exclusive="dead letters") as connection:
             known = select(dead_letter_log.c.sequence).where(dead_letter_log.c.key == draft.key)
@@ -151,7 +151,7 @@ class DeadLetterLog:
         return record
 
     def records(self, *, after: int = 0, limit: int | None = None) -> list[LogRecord]:
-        """Returns records with a higher sequence, in order."""
+        """Returns the records with a sequence above `after`, in order."""
         query = select(dead_letter_log).where(dead_letter_log.c.sequence > after)
         return self._records(query.order_by(dead_letter_log.c.sequence).limit(limit))
 
@@ -173,7 +173,7 @@ class DeadLetterLog:
         since: float = 0,
         limit: int | None = 100,
     ) -> list[DeadLetter]:
-        """Returns letters that entered since `since` (Unix seconds), newest first."""
+        """Returns the letters that entered since `since` (Unix seconds), newest first."""
         query = select(dead_letters).where(dead_letters.c.entered_at >= since)
         if statuses != frozenset(LetterStatus):
             query = query.where(dead_letters.c.status.in_(sorted(statuses)))
@@ -191,7 +191,7 @@ class DeadLetterLog:
         return int(self._database.scalar(select(func.max(dead_letter_log.c.sequence))) or 0)
 
     def has(self, head: LogHead) -> bool:
-        """Whether the record of that sequence has that hash."""
+        """Whether the log contains that head: its sequence with its hash."""
         mine = (dead_letter_log.c.sequence == head.sequence) & (dead_letter_log.c.hash == head.hash)
         return self._database.first(select(dead_letter_log.c.sequence).where(mine)) is not None
 
@@ -206,7 +206,7 @@ class DeadLetterLog:
         return int(self._database.scalar(select(func.count()).select_from(dead_letters).where(within)))
 
     def open_letters(self, *, after: int, limit: int) -> list[DeadLetter]:
-        """Returns open letters by the order of their entry, after the sequence `after`."""
+        """Returns the open letters that entered after the sequence `after`, in order of entry."""
         is_open = dead_letters.c.status.in_(sorted(OPEN)) & (dead_letters.c.first_sequence > after)
         found = self._database.read(
             select(dead_letters).where(is_open).order_by(dead_letters.c.first_sequence).limit(limit)
@@ -270,18 +270,18 @@ class DeadLetterLog:
 
 
 class HeadMemory:
-    """Stores the log's head apart from the log, in the relayer's store."""
+    """Stores the log's head separately from the log, in the relayer's store."""
 
     def __init__(self, database: Database) -> None:
         self._store = database
 
     def noted(self) -> LogHead:
-        """Returns the last head stored."""
+        """Returns the last stored head."""
         with self._store.reading() as connection:
             return _noted(connection)
 
     def note(self, head: LogHead) -> None:
-        """Stores a head unless a later one is stored."""
+        """Stores a head unless a later one is already stored."""
         with self._store.transaction(exclusive=LETTER_HEAD) as connection:
             if _noted(connection).sequence < head.sequence:
                 move(connection, LETTER_HEAD, head.sequence, head.hash)
@@ -325,11 +325,11 @@ def _record_row(record: LogRecord) -> dict[str, Any]:
 
 
 def _record_from(row: RowMapping) -> LogRecord:
-    """Builds a record from its row, unverified."""
+    """Builds a record from its row, without verifying it."""
     try:
         document = json.loads(row["document"])
     except (TypeError, json.JSONDecodeError) as error:
-        raise BrokenLogError(f"record {row['sequence']}: its document is no longer JSON ({error})") from error
+        raise BrokenLogError(f"record {row['sequence']}: the document is not valid JSON ({error})") from error
     return LogRecord(
         sequence=row["sequence"],
         previous=row["previous"],

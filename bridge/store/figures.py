@@ -39,7 +39,7 @@ class Figures:
         return self._by_queue(Counted.OBSERVED, select(*_QUEUE, func.count()))
 
     def deliveries(self) -> list[DeliverySum]:
-        """Sums all deliveries so far; a replayed one counts again."""
+        """Sums all deliveries so far; a replayed delivery counts again."""
         took = outbox.c.delivered_at - outbox.c.created_at
         place = case(*((took <= bound, place) for place, bound in enumerate(LATENCY_BOUNDS)), else_=len(LATENCY_BOUNDS))
         delivered = outbox.c.state == OutboxState.DELIVERED
@@ -84,12 +84,12 @@ class Figures:
         ]
 
     def tried_again(self) -> list[QueueSum]:
-        """Counts the failures that were followed by another try: all but those that ended a delivery."""
+        """Counts the failures that were followed by another try."""
         survived = select(*_QUEUE, func.count()).join(outbox_failures, outbox_failures.c.event_id == outbox.c.event_id)
         return self._by_queue(Counted.TRIED_AGAIN, survived.where(outbox_failures.c.letter.is_(None)))
 
     def slots(self) -> list[SlotSum]:
-        """Counts our nonces by state."""
+        """Counts the relayer's nonces by state."""
         key = (slots.c.chain_id, slots.c.account, slots.c.state)
         query = select(*key, func.count(), func.min(slots.c.reserved_at)).group_by(*key).order_by(*key)
         return [
@@ -106,7 +106,7 @@ class Figures:
     def _ever(
         self, what: Counted, rows: Select[Any], key: Sequence[ColumnElement[Any]]
     ) -> list[tuple[tuple[Any, ...], int]]:
-        """Counts by key in one snapshot: existing rows plus the permanent counters of deleted ones."""
+        """Returns counts by key in one snapshot: existing rows plus the permanent counters of deleted ones."""
         with self._database.reading() as connection:
             counts = Counter({tuple(row[:-1]): row[-1] for row in connection.execute(rows.group_by(*key))})
             counts.update(counted(connection, what))
@@ -132,8 +132,8 @@ class Figures:
     def attested(self) -> dict[tuple[bytes, Gmp], float]:
         """Returns when each attestation first became available (Unix seconds), by message and GMP.
 
-        A nonce is reserved for a delivery as soon as its attestation is available. Deliveries that another
-        relayer made have no nonce of ours and are left out.
+        A nonce is reserved for a delivery as soon as its attestation is available. Deliveries by other relayers
+        have no nonce here and are left out.
         """
         key = (outbox.c.message_id, outbox.c.gmp)
         chosen = select(*key, func.min(slots.c.reserved_at)).group_by(*key)

@@ -63,9 +63,9 @@ class FinalityRecords:
         The relayer observes messages only once they are final.
 
         Args:
-            kinds: Kinds that are followed.
-            after: Result of the last call, initially 0. Earlier messages are skipped, except for the last few
-                of them, since a reorg may have brought some back.
+            kinds: Message kinds that are followed.
+            after: Result of the last call, initially 0. Earlier messages are skipped, except for the last few,
+                since a reorg may have restored some.
         """
         wanted = {"after": after - LOOKED_BACK, "kinds": sorted(map(int, kinds))}
         with self._database.reading() as connection:
@@ -97,7 +97,7 @@ class FinalityRecords:
         }
 
     def beat(self, heartbeat: Heartbeat) -> bool:
-        """Replaces the lane's heartbeat; an older one changes nothing."""
+        """Replaces the lane's heartbeat, unless the new one is older."""
         lane, said = heartbeat.lane, heartbeat.progress
         values = {
             "source_chain": lane.source_chain,
@@ -125,9 +125,9 @@ class FinalityRecords:
 
 
 def _add(connection: Connection, row: RowMapping) -> None:
-    """Adds a message's job unless another worker did, or the message was reorged away.
+    """Adds a message's job unless another worker has done so, or the message was reorged away.
 
-    A message that can't be decoded is not followed and does not hold up others; its deliveries end with that error.
+    A message that can't be decoded is skipped, so that it does not block others; its deliveries end with that error.
     """
     mine = (attempts.c.message_id == row["message_id"]) & (attempts.c.attempt == row["attempt"])
     found = connection.execute(select(attempts).where(mine)).mappings().first()

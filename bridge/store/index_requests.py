@@ -24,12 +24,12 @@ _ANSWER_SECONDS = 5
 class IndexRequests:
     """See `bridge.protocol.retry_requests.RetryRequestSource`. Returns no requests while the index does not exist.
 
-    Queries run in a thread of their own, so that a database that accepts connections and never answers blocks
+    Queries run in a separate thread, so that a database that accepts connections but never responds blocks
     nothing else.
     """
 
     def __init__(self, url: str, *, answer_seconds: float = _ANSWER_SECONDS) -> None:
-        """Stores the URL; each query opens a connection.
+        """Creates the reader without connecting; each query opens a connection.
 
         Args:
             url: URL of the index's store, such as ``sqlite:///index.db``.
@@ -48,7 +48,7 @@ class IndexRequests:
         self._engine = create_engine(parsed, poolclass=NullPool, connect_args={} if is_sqlite else limits)
 
     async def requests_after(self, sequence: int, limit: int) -> list[RetryRequest]:
-        """Returns requests with a higher sequence, in order; empty if there is no index yet."""
+        """Returns the requests with a sequence above `sequence`, in order; empty if there is no index yet."""
         query = select(_REQUESTS).where(_REQUESTS.c.sequence > sequence).order_by(_REQUESTS.c.sequence).limit(limit)
         return [RetryRequest.from_row(row) for row in await self._read(query)]
 
@@ -58,7 +58,7 @@ class IndexRequests:
         return (found[0]["highest"] or 0) if found else 0
 
     async def ranking(self, sequence: int) -> tuple[Gmp, ...]:
-        """Returns the GMPs by which the index would retry a request, best first; empty if it does not say."""
+        """Returns the index's ranking of GMPs for a request, best first; empty if it has none."""
         query = select(_RANKING.c.gmp).where(_RANKING.c.sequence == sequence).order_by(_RANKING.c.rank)
         return tuple(Gmp(row["gmp"]) for row in await self._read(query, RANKING_TABLE) if row["gmp"] in _GMPS)
 
@@ -69,7 +69,7 @@ class IndexRequests:
             async with asyncio.timeout(self._answer_seconds):
                 return await reading
         except TimeoutError as error:
-            raise StoreBusyError(f"the index's store does not answer within {self._answer_seconds:g} s") from error
+            raise StoreBusyError(f"the index store did not respond within {self._answer_seconds:g} s") from error
 
     def _rows(self, query: Select[Any], name: str) -> list[dict[str, Any]]:
         if self._file is not None and not self._file.exists():
@@ -80,4 +80,4 @@ class IndexRequests:
                     return []
                 return [dict(row) for row in connection.execute(query).mappings()]
         except OperationalError as error:
-            raise StoreBusyError(f"the index's store can't be read: {error.orig}") from error
+            raise StoreBusyError(f"the index store can't be read: {error.orig}") from error

@@ -1,4 +1,4 @@
-"""The job queues: one table for all of them. Fields that only one queue uses are JSON in one column."""
+"""The job queues, in one table. Fields that only one queue uses are stored as JSON in one column."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ IS_THERE: Final = or_(jobs.c.source_block.is_(None), exists().where(attempts.c.m
 """Whether the message is on its source, if the job depends on that: a reorg may have removed it."""
 
 _EARLIER = jobs.alias()
-_DUE = (  # asked with each look at a queue: it is put together once, since that costs more than to run it
+_DUE = (  # used by each poll and built once, since building costs more than running
     select(jobs)
     .where(
         jobs.c.queue == bindparam("queue"),
@@ -75,7 +75,7 @@ _EXECUTIONS = (jobs.c.queue == Queue.EXECUTE) & jobs.c.message_id.in_(bindparam(
 class Jobs:
     """Stores jobs. Every method is one transaction.
 
-    Other parts of the store add jobs in transactions of their own: `Outbox.finish` and `FinalityRecords.collect`.
+    `Outbox.finish` and `FinalityRecords.collect` also add jobs, in their own transactions.
     """
 
     def __init__(self, database: Database) -> None:
@@ -91,12 +91,12 @@ class Jobs:
         return read_jobs(self._database, kind, _DUE, terms)
 
     def add(self, job: Job) -> bool:
-        """Adds a job; returns False if its queue has one with the same message and name."""
+        """Adds a job; returns False if its queue already has a job with the same message and name."""
         with self._database.transaction() as connection:
             return add_job(connection, job)
 
     def save(self, changed: Job, *, fence: int) -> bool:
-        """Writes a job; refuses if its fence has changed, or if another retry of its message is SENDING."""
+        """Writes a job, unless its fence has changed or another retry of its message is SENDING."""
         same = (jobs.c.queue == changed.QUEUE) & (jobs.c.message_id == changed.message_id)
         mine = same & (jobs.c.name == changed.name) & (jobs.c.fence == fence)
         sends = changed.state is RetryState.SENDING
@@ -113,7 +113,7 @@ class Jobs:
             return position(connection, RETRY_REQUESTS) or 0
 
     def copy_requests(self, requests: Sequence[RetryRequest], cursor: int, now: float) -> int:
-        """Adds jobs for retry requests that are new, and moves the cursor; returns how many were new."""
+        """Adds jobs for new retry requests, and moves the cursor; returns the number of new requests."""
         with self._database.transaction(exclusive=RETRY_REQUESTS) as connection:
             new = sum(add_job(connection, RetryJob.of(request, now)) for request in requests)
             move(connection, RETRY_REQUESTS, cursor)
@@ -122,7 +122,7 @@ class Jobs:
     def forget_retries(self, before: float, limit: int) -> int:
         """Deletes at most `limit` retries that ended before `before` (Unix seconds).
 
-        Returns how many.
+        Returns the number of deleted retries.
         """
         ended = (jobs.c.queue == RetryJob.QUEUE) & (jobs.c.finished_at < before)
         oldest = select(jobs.c.job_id).where(ended).order_by(jobs.c.job_id).limit(limit)
@@ -143,7 +143,7 @@ class Jobs:
         """Returns the jobs of all messages that carry a record's state change, by destination."""
         query = select(jobs).where(
             jobs.c.source_chain == record.source_chain,
-            jobs.c.source_block == record.block.number,  # which jobs of other queues leave empty
+            jobs.c.source_block == record.block.number,  # empty for jobs of other queues
         )
         found = read_jobs(self._database, SyncJob, query.order_by(jobs.c.destination_chain, jobs.c.job_id))
         return [job for job in found if job.record.change_id == record.change_id]
@@ -190,7 +190,7 @@ def await_executions(connection: Connection, event_ids: Sequence[str], now: floa
 
 
 def end_executions(connection: Connection, message_ids: Collection[bytes], now: float) -> None:
-    """Settles execution jobs whose message a delivery executed; that delivery's finality is tracked elsewhere."""
+    """Settles execution jobs whose message was executed by a delivery; the delivery's finality is tracked elsewhere."""
     if message_ids:
         ended = {"state": ExecutionState.ENDED.value, "outcome": "", "finished_at": now, "fence": jobs.c.fence + 1}
         statement = update(jobs).where(_EXECUTIONS).values(seen_number=null(), seen_hash=null(), **ended)
@@ -228,7 +228,7 @@ def take_back_jobs(connection: Connection, chain_id: int, last_good: int, now: f
 def _await(connection: Connection, source: Select[Any]) -> Executable:
     """Inserts jobs for the selected messages.
 
-    An existing job becomes due, and its fence rises so that a worker's write fails.
+    An existing job becomes due, and its fence is raised so that a pending write by a worker fails.
     """
     now = bindparam("now", type_=Double)
     values = {
@@ -260,12 +260,12 @@ def _await(connection: Connection, source: Select[Any]) -> Executable:
 def read_jobs(
     database: Database, kind: type[JobT], query: Select[Any], values: Mapping[str, Any] | None = None
 ) -> list[JobT]:
-    """Reads the jobs that a query of all columns of `jobs` returns."""
+    """Returns the jobs selected by a query of all columns of `jobs`."""
     return [cast(JobT, _JOBS[kind.QUEUE](row)) for row in database.read(query, values)]
 
 
 def _row(job: Job) -> dict[str, Any]:
-    """Returns the columns of `jobs` that change."""
+    """Returns a job's mutable columns."""
     return {
         "state": job.state.value,
         "since": job.since,
@@ -303,7 +303,7 @@ def _detail(job: Job) -> dict[str, Any]:
                 "signature": record.signature,
                 "lock_until": job.lock_until,
             }
-    raise TypeError(f"{job!r} is in no queue")
+    raise TypeError(f"{job!r} has no job queue")
 
 
 def _common(row: RowMapping) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from bridge.store.tables import held_lanes, lane_changes
 
 
 class Lanes:
-    """Stores the lanes' states. Every method is one transaction; `Outbox.claim` obeys a change at once."""
+    """Stores the lanes' states. Every method is one transaction; `Outbox.claim` respects a change immediately."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -20,7 +20,7 @@ class Lanes:
     def change(self, change: LaneChange) -> bool:
         """Changes a lane's state; returns whether anything changed.
 
-        A pause does not replace a halt, whose cause still has to be fixed. Only `RUNNING` ends either.
+        A pause does not replace a halt, whose cause must be fixed first. Only `RUNNING` ends a pause or a halt.
         """
         row = _row(change)
         with self._database.transaction(exclusive="lanes") as connection:

@@ -1,4 +1,4 @@
-"""Keeps restores and relayers out of one store at the same time.
+"""Prevents a restore and a relayer from using a store at the same time.
 
 SQLite: a lock on the file `<database>.lock` after links are resolved; the operating system releases it when its
 process ends. A restore also asks SQLite whether any process has the database open, since the lock file may have
@@ -37,12 +37,12 @@ def working_on(url: str, worker: str) -> Iterator[None]:
     """Holds the shared lock of the store at `url` for a relayer.
 
     Args:
-        url: the store's.
-        worker: the relayer's name, which a refused restore shows.
+        url: URL of the store.
+        worker: the relayer's name, for the error of a rejected restore.
 
     Raises:
         StoreError: the store is being restored.
-        StoreBusyError: the database does not answer.
+        StoreBusyError: the database does not respond.
     """
     with closing(_lock_of(url, worker)) as lock:
         lock.take(exclusive=False)
@@ -54,8 +54,8 @@ def replacing(url: str) -> Iterator[None]:
     """Holds the exclusive lock of the store at `url`.
 
     Raises:
-        StoreError: a relayer uses it, or it is already being restored.
-        StoreBusyError: the database does not answer.
+        StoreError: a relayer uses the store, or another restore is in progress.
+        StoreBusyError: the database does not respond.
     """
     with closing(_lock_of(url, "waybill store restore")) as lock:
         lock.take(exclusive=True)
@@ -75,7 +75,7 @@ class _FileLock:
         self._holder = holder
         database = sqlite_file(url)
         if database is None:
-            raise StoreError(f"store {self._shown} is in memory and ends with its process: name a file")
+            raise StoreError(f"store {self._shown} is in memory, which can't be locked: use a file")
         self._database = database
         path = database.with_name(f"{database.name}.lock")
         try:
@@ -110,7 +110,7 @@ class _FileLock:
             except sqlite3.DatabaseError as error:
                 if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
                     raise StoreError(
-                        f"another process has the store {self._shown} open: stop relayers, the API and the explorer first"
+                        f"another process has the store {self._shown} open: stop relayers and `waybill web` first"
                     ) from error
 
 
@@ -149,5 +149,5 @@ class _SessionLock:
 
 def _taken(store: str, holder: str, *, exclusive: bool) -> StoreError:
     if not exclusive:
-        return StoreError(f"store {store} is being restored: start the relayer when that has ended")
-    return StoreError(f"{holder or 'another restore'} works on the store {store}: stop it first")
+        return StoreError(f"store {store} is being restored: start the relayer once the restore has finished")
+    return StoreError(f"{holder or 'another restore'} is using the store {store}: stop it first")

@@ -95,12 +95,12 @@ class Observations:
                 connection.execute(insert(chains).values(chain_id=chain_id, genesis=genesis))
             elif known != genesis:
                 raise StoreMismatchError(
-                    f"the store knows chain {chain_id} with block 0 being 0x{known.hex()}, but the chain behind the"
-                    f" endpoints has 0x{genesis.hex()}: use the store of that chain, or a new one"
+                    f"chain {chain_id}: the stored genesis hash is 0x{known.hex()}, but the endpoints report "
+                    f"0x{genesis.hex()}: use the store of that chain, or a new store"
                 )
 
     def cursor(self, chain_id: int) -> Cursor | None:
-        """Returns the chain's cursor, or None if it was never read."""
+        """Returns the chain's cursor, or None if the chain was never read."""
         row = self._database.first(_CURSOR, {"chain": chain_id})
         if row is None:
             return None
@@ -108,7 +108,7 @@ class Observations:
         return Cursor(chain_id=chain_id, position=position, watched=row["watched"], deferred_from=row["deferred_from"])
 
     def ancestors(self, chain_id: int) -> list[BlockRef]:
-        """Returns the cursor's earlier positions, newest first, at most `ANCESTORS_KEPT`; a reorg needs them."""
+        """Returns the cursor's earlier positions, newest first, at most `ANCESTORS_KEPT`, for handling reorgs."""
         return [BlockRef(number, block) for number, block in self._database.rows(_ANCESTORS, {"chain": chain_id})]
 
     def record(self, observed: ObservedRange) -> set[str]:
@@ -130,7 +130,7 @@ class Observations:
             return _put_dispatches(connection, observed.dispatches, observed.observed_at)
 
     def rewind(self, chain_id: int, ancestor: BlockRef | None, now: float) -> Rewound:
-        """Rolls the cursor back to the common ancestor, or to the start, with everything above it.
+        """Rolls back the cursor, and everything above, to the common ancestor or to the start.
 
         Dispatches above it are orphaned; deliveries there, and their transactions, are no longer final. Nothing
         above the cursor is ever treated as final, so a reorg of any depth is rolled back completely.
@@ -194,7 +194,7 @@ class Observations:
 
         Args:
             chain_id: The chain.
-            block: The lowest block with a message that was left out this time; None if there is none.
+            block: The lowest block with a message that was still left out; None if there is none.
             position: The cursor up to which the blocks were read again.
         """
         unmoved = (cursors.c.chain_id == chain_id) & (cursors.c.hash == position.hash)
@@ -207,7 +207,7 @@ class Observations:
             _forget_cursor(connection, chain_id)
 
     def final_height(self, chain_id: int) -> int:
-        """Returns the highest final block: the cursor's, which keeps its distance to the head; −1 without one."""
+        """Returns the height of the highest final block, which is the cursor's; −1 without a cursor."""
         final = self.final_block(chain_id)
         return -1 if final is None else final.number
 
@@ -217,7 +217,7 @@ class Observations:
         return None if row is None else BlockRef(row["number"], row["hash"])
 
     def has_passed(self, chain_id: int, block: BlockRef) -> bool:
-        """Whether the cursor was at a block and has not been rolled back behind it since, as far as it remembers."""
+        """Whether the cursor was at a block and was not rolled back below it since, within the kept positions."""
         values = {"chain": chain_id, "number": block.number, "hash": block.hash}
         return self._database.first(_PASSED, values) is not None
 
@@ -227,7 +227,7 @@ class Observations:
         return None if row is None else _message_from(row)
 
     def forget_envelopes(self, before: float, limit: int) -> int:
-        """Deletes the envelopes of old messages that nothing needs any more.
+        """Deletes the envelopes of old messages that are no longer needed.
 
         The rows stay, since the completeness check counts them. An envelope is needed while a delivery of the
         message is in the outbox, or a retry or execution of it is open.
@@ -276,11 +276,11 @@ class Observations:
 
 @dataclass(frozen=True, slots=True)
 class Finality:
-    """The highest final block of a chain: the position of its observation cursor, which keeps its distance to the head.
+    """The highest final block of a chain: the position of its observation cursor, which stays behind the head.
 
-    A caller that judges by a block reads the final block before it asks the chain. It treats only blocks up to
-    that height as final, and only if that block still `holds` when it writes. Otherwise it could miss a reorg
-    that another worker has already handled.
+    A caller that relies on finality reads the final block before it queries the chain. It treats only blocks up
+    to that height as final, and only if that block still `holds` when it writes. Otherwise it could miss a
+    reorg that another worker has already handled.
     """
 
     observations: Observations
@@ -295,12 +295,12 @@ class Finality:
         return self.observations.final_block(self.chain_id)
 
     def holds(self, block: BlockRef) -> bool:
-        """Whether a block that was the highest final one still is final: no reorg rolled it back since."""
+        """Whether a block that was the highest final one is still final, not rolled back by a reorg."""
         return self.observations.has_passed(self.chain_id, block)
 
 
 def _cursor_of(chain_id: int) -> str:
-    """Names the lock that excludes two observers of one chain."""
+    """Returns the name of the lock that prevents two observers of one chain."""
     return f"cursor {chain_id}"
 
 
@@ -334,7 +334,7 @@ def _add_messages(connection: Connection, observed: Sequence[ObservedMessage]) -
     if fresh:
         connection.execute(insert(messages), list(fresh.values()))
     for message in observed:
-        if message.message_id in known:  # a retry of a message whose envelope was forgotten brings it again
+        if message.message_id in known:  # a retry restores a deleted envelope
             connection.execute(
                 update(messages)
                 .where(messages.c.message_id == message.message_id, ~HAS_ENVELOPE)
@@ -400,7 +400,7 @@ def _entry(numbered: NumberedDispatch, now: float) -> OutboxEntry:
 
 
 def _message_row(observed: ObservedMessage) -> dict[str, Any]:
-    """The columns of `messages`."""
+    """Returns a message's columns in `messages`."""
     message = observed.message
     return {
         "message_id": observed.message_id,
@@ -415,12 +415,12 @@ def _message_row(observed: ObservedMessage) -> dict[str, Any]:
 
 
 def _message_from(row: RowMapping) -> ObservedMessage:
-    """The record of a row of `messages`."""
+    """Builds a record from a row of `messages`."""
     return ObservedMessage(row["message_id"], row["envelope"], row["observed_at"], row["created_in"])
 
 
 def _attempt_row(attempt: ObservedAttempt) -> dict[str, Any]:
-    """The columns of `attempts`."""
+    """Returns an attempt's columns in `attempts`."""
     return {
         "message_id": attempt.message_id,
         "attempt": attempt.attempt,
@@ -434,7 +434,7 @@ def _attempt_row(attempt: ObservedAttempt) -> dict[str, Any]:
 
 
 def attempt_from(row: RowMapping) -> ObservedAttempt:
-    """An attempt from its row."""
+    """Builds an attempt from its row."""
     return ObservedAttempt(
         message_id=row["message_id"],
         attempt=row["attempt"],

@@ -1,4 +1,4 @@
-"""The outbox of deliveries. The records' own methods change entries; SQL only selects and writes them."""
+"""The outbox of deliveries. Entries change only through the methods of their records; SQL selects and writes them."""
 
 from __future__ import annotations
 
@@ -161,12 +161,12 @@ class Outbox:
     ) -> list[OutboxEntry]:
         """Claims at most `limit` due entries for a worker, oldest first, for `lease` seconds.
 
-        As many fresh entries as `fresh` has places for are included, even beyond the limit, whatever the backlog.
+        Fresh entries are included for all places of `fresh`, even beyond the limit, whatever the backlog.
 
-        Entries on held lanes (`bridge.protocol.lanes`) are skipped. Expired leases of that destination end
-        first (`lease_expired`), so a dead worker's entries are included. With `in_order`, an entry is claimed
-        only after all earlier ones with its ordering key are DELIVERED, DEAD, or blocked by a spending bound
-        (`bridge.records.spending`): a message that is too expensive must not block its lane.
+        Entries on held lanes (`bridge.protocol.lanes`) are skipped. Expired leases of that destination are
+        ended first (`lease_expired`), so a dead worker's entries are included. With `in_order`, an entry is
+        claimed only after all earlier ones with its ordering key are DELIVERED, DEAD, or blocked by a spending
+        bound (`bridge.records.spending`): a message that is too expensive must not block its lane.
         """
         now_here = {"destination": destination_chain, "now": now}
         if self._database.first(_MAY_CLAIM, now_here) is None:
@@ -197,7 +197,7 @@ class Outbox:
     def finish(self, outcomes: Sequence[Outcome], now: float) -> set[Claim]:
         """Writes the outcomes of claims in one transaction.
 
-        Returns the claims that were lost, whose outcomes change nothing.
+        Returns the lost claims, whose outcomes change nothing.
 
         A delivery that is not known to have executed its message adds an execution job (`bridge.records.jobs`).
         """
@@ -215,8 +215,8 @@ class Outbox:
         """Reopens a delivered or dead entry.
 
         Raises:
-            KeyError: There is no such entry.
-            ForbiddenTransitionError: It is neither delivered nor dead.
+            KeyError: The entry does not exist.
+            ForbiddenTransitionError: The entry is neither delivered nor dead.
         """
         with self._database.transaction() as connection:
             before = _awaited(connection, [event_id])[event_id]
@@ -229,8 +229,8 @@ class Outbox:
         """Reopens a delivered entry whose delivery is missing on chain, and adds the failure to its history.
 
         Raises:
-            KeyError: There is no such entry.
-            ForbiddenTransitionError: It is not delivered.
+            KeyError: The entry does not exist.
+            ForbiddenTransitionError: The entry is not delivered.
         """
         with self._database.transaction() as connection:
             before = _awaited(connection, [event_id])[event_id]
@@ -265,7 +265,7 @@ class Outbox:
             connection.execute(update(outbox).where(delivered).values(**values))
 
     def forget(self, before: float, limit: int) -> int:
-        """Deletes at most `limit` entries that were final before `before` (Unix seconds); returns how many.
+        """Deletes at most `limit` entries that were final before `before` (Unix seconds); returns the number deleted.
 
         Their failures are deleted with them; messages and nonces stay.
         """
@@ -316,7 +316,10 @@ class Outbox:
         return [_failure_from(row) for row in self._database.read(query)]
 
     def dead_letters(self) -> dict[str, bool]:
-        """Returns by event id whether a dead delivery has a letter; deliveries that recorded neither are left out."""
+        """Returns, by event id, whether a dead delivery has a letter.
+
+        Deliveries without that information are left out.
+        """
         noted = outbox_failures.c.letter.is_not(None) & (outbox.c.state == OutboxState.DEAD)
         query = (
             select(outbox_failures.c.event_id, outbox_failures.c.letter)
@@ -435,12 +438,12 @@ def _forgotten_counts(connection: Connection, event_ids: Sequence[str]) -> Count
 
 
 def _current_claims(connection: Connection, event_ids: Sequence[str]) -> set[Claim]:
-    """The claims on entries, locked until this transaction ends."""
+    """Returns the claims on entries, locked until this transaction ends."""
     return {Claim(*row) for row in connection.execute(_CURRENT_CLAIMS, {"event_ids": event_ids})}
 
 
 def _deliver(connection: Connection, delivered: Sequence[Delivered], now: float) -> None:
-    """Marks entries delivered without reading them, which is how nearly all deliveries end."""
+    """Marks entries delivered without reading them, the normal end of a delivery."""
     if delivered:
         connection.execute(_DELIVER, [_delivered_columns(one, now) for one in delivered])
         end_executions(connection, {delivery_of(one.claim.event_id)[0] for one in delivered if one.executed}, now)
@@ -468,7 +471,7 @@ def _finish(connection: Connection, finished: dict[str, tuple[OutboxEntry, Outco
 
 
 def _note_failures(connection: Connection, failed: Mapping[str, tuple[str, Failure]]) -> None:
-    """Appends failures to entries' histories: the worker and the failure by event id."""
+    """Appends failures to entries' histories; `failed` maps event ids to worker and failure."""
     if not failed:
         return
     query = (
@@ -487,7 +490,7 @@ def _note_failures(connection: Connection, failed: Mapping[str, tuple[str, Failu
 
 
 def dispatch_columns(dispatch: Dispatch) -> dict[str, Any]:
-    """The columns of `outbox` that a reorg may change."""
+    """Returns a dispatch's columns of `outbox`, which a reorg may change."""
     return {
         "transport_id": dispatch.transport_id,
         "block_number": dispatch.block_number,
@@ -499,7 +502,7 @@ def dispatch_columns(dispatch: Dispatch) -> dict[str, Any]:
 
 
 def _state_columns(entry: OutboxEntry) -> dict[str, Any]:
-    """The columns of `outbox` that hold an entry's progress."""
+    """Returns the columns of `outbox` that hold an entry's progress."""
     delivery = entry.delivery
     return {
         "state": entry.state.value,
@@ -521,7 +524,7 @@ def _state_columns(entry: OutboxEntry) -> dict[str, Any]:
 
 
 def entry_row(entry: OutboxEntry) -> dict[str, Any]:
-    """The columns of `outbox`."""
+    """Returns an entry's columns in `outbox`."""
     dispatch = entry.dispatch
     return {
         "event_id": entry.event_id,
@@ -539,7 +542,7 @@ def entry_row(entry: OutboxEntry) -> dict[str, Any]:
 
 
 def _delivered_columns(delivered: Delivered, now: float) -> dict[str, Any]:
-    """The columns of `outbox` that differ between deliveries, with the entry's id as `key`."""
+    """Returns the columns of `outbox` that differ between deliveries, with the entry's id as `key`."""
     delivery = delivered.delivery
     return {
         "key": delivered.claim.event_id,
@@ -597,7 +600,7 @@ def _delivery_from(row: Any) -> ObservedDelivery | None:
 
 
 def _failure_row(event_id: str, recorded: RecordedFailure) -> dict[str, Any]:
-    """The columns of `outbox_failures`."""
+    """Returns a failure's columns in `outbox_failures`."""
     failure = recorded.failure
     return {
         "event_id": event_id,
@@ -613,7 +616,7 @@ def _failure_row(event_id: str, recorded: RecordedFailure) -> dict[str, Any]:
 
 
 def _failure_from(row: RowMapping) -> RecordedFailure:
-    """A failure from its row."""
+    """Builds a failure from its row."""
     failure = Failure(
         at=row["failed_at"],
         kind=FailureKind(row["kind"]),

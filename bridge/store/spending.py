@@ -25,7 +25,7 @@ from bridge.records.transactions import CallBatch, Slot, SpendCheck, costs_of
 from bridge.store.database import Database, insert_into
 from bridge.store.tables import spending, spending_blocked, spending_totals
 
-_AT_ONCE: Final = 500  # totals asked for in one query
+_AT_ONCE: Final = 500  # totals per query
 _OF_SLOTS = (
     select(spending)
     .where(spending.c.slot_id.in_(bindparam("slot_ids", expanding=True)))
@@ -44,9 +44,9 @@ _CHANGE = (
 
 
 def spending_on(chain_id: int) -> str:
-    """Names the advisory lock under which a chain's spending bounds are checked.
+    """Returns the name of the advisory lock under which a chain's spending bounds are checked.
 
-    Each chain has totals and a lock of its own.
+    Each chain has its own totals and lock.
     """
     return f"spending {chain_id}"
 
@@ -79,7 +79,7 @@ class Spending:
     def note_blocked(self, blocked: Blocked) -> float:
         """Records blocked work, replacing an earlier record of the same subject.
 
-        Returns since when it has been blocked.
+        Returns the Unix seconds since when the subject has been blocked.
         """
         row = {
             "subject": blocked.subject,
@@ -180,7 +180,7 @@ def settle(connection: Connection, slots: Sequence[Slot]) -> None:
 
 
 def spent_for(connection: Connection, slot_id: int) -> list[tuple[SpentFor | None, int]]:
-    """Returns for each transaction key of a slot what it pays for, and its cost of gas and value in gwei."""
+    """Returns, for each transaction key of a slot, the message it pays for and its cost of gas and value in gwei."""
     found = connection.execute(_OF_SLOTS, {"slot_ids": [slot_id]}).mappings()
     return [(_spent_for(row), row["gwei"] - row["data_gwei"]) for row in found]
 

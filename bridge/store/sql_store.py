@@ -28,7 +28,7 @@ class Store:
         """Opens the store, creating it if necessary.
 
         Raises:
-            StoreVersionError: A newer version of Waybill created it.
+            StoreVersionError: A newer version of Waybill created the store.
             StoreError: The URL does not lead to a database.
         """
         self._database = Database(url)
@@ -54,9 +54,9 @@ def open_store(url: str) -> Store:
     """Opens the store at a SQLAlchemy URL such as ``sqlite:///bridge.db`` or ``postgresql://user@host/database``.
 
     Raises:
-        StoreVersionError: A newer version of Waybill created it.
+        StoreVersionError: A newer version of Waybill created the store.
         StoreError: The URL does not lead to a database.
-        StoreBusyError: The database does not answer.
+        StoreBusyError: The database does not respond.
     """
     return Store(url)
 
@@ -65,21 +65,21 @@ def is_store(url: str, *, table: Table = outbox) -> bool:
     """Whether a store exists. Creates neither a file nor tables.
 
     Args:
-        url: the database's.
+        url: URL of the database.
         table: a table that distinguishes a store, or dead letters, from an empty database.
 
     Raises:
-        StoreError: the URL is invalid, in memory, or leads to something else.
-        StoreBusyError: the database does not answer.
+        StoreError: the URL is invalid, in memory, or does not lead to a store.
+        StoreBusyError: the database does not respond.
     """
     parsed = parse_url(url)
     if parsed.get_backend_name() == "sqlite" and sqlite_file(parsed) is None:
-        raise StoreError(f"store {url} is in memory, and would be empty at every start: name a file")
+        raise StoreError(f"store {url} is in memory and would be empty at every start: use a file")
     return {schema_version.name, table.name} <= table_names(parsed)
 
 
 def open_dead_letters(url: str) -> DeadLetterLog:
-    """Returns the dead letters at a SQLAlchemy URL, which may be the store's own.
+    """Returns the dead-letter log at a SQLAlchemy URL, which may be the store's own.
 
     The database is opened on first use, so a relayer can start while its dead letters are unreachable.
     """

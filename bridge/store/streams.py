@@ -1,7 +1,8 @@
-"""Streams in SQL: triggers record each change in the transaction that makes it, including those of commands.
+"""Streams in SQL: triggers record each change in the same transaction, including changes by commands.
 
-A record gets its version when it is claimed. PostgreSQL transactions commit in another order than they number rows, so a reader
-that remembers row numbers would miss late commits; versions are assigned to visible rows instead.
+A record gets its version when it is claimed. PostgreSQL transactions may commit in a different order than they
+number rows, so a reader that remembers row numbers would miss late commits; versions are assigned to visible
+rows instead.
 """
 
 from __future__ import annotations
@@ -82,9 +83,10 @@ _EXCLUSIVE: Final = "streams"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Trigger:
-    """A trigger: what it records for one kind of change of one table.
+    """A trigger that records one kind of change of one table.
 
-    Its expressions are SQL for both dialects; `hex(…)`, `json(…)` and `object(…)` in braces stand for the dialect's functions.
+    Its expressions are SQL for both dialects; `hex(…)`, `json(…)` and `object(…)` in braces stand for the
+    dialect's functions.
     """
 
     name: str
@@ -255,7 +257,7 @@ class Streams:
             _set(connection, halted="", error="")
 
     def stop(self) -> None:
-        """Drops the triggers. Records that are not published yet stay."""
+        """Drops the triggers. Unpublished records stay."""
         if self._read()["triggers"]:
             with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
                 _set_triggers(connection, wanted=False)
@@ -263,7 +265,7 @@ class Streams:
     def claim(self, holder: str, *, now: float, lease: float, limit: int) -> list[StreamRecord] | None:
         """Claims the oldest unsent records with their versions.
 
-        None while another worker sends, or the stream is halted.
+        Claims none while another worker is sending, or the stream is halted.
 
         The same worker gets the same records until it marks them sent.
 
@@ -293,7 +295,7 @@ class Streams:
         return bool(self._read()["holder"] == holder)
 
     def sent(self, version: int) -> None:
-        """Counts and deletes the records up to a version, which are published."""
+        """Counts and deletes the published records up to a version."""
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
             before = _state(connection)["version"]
             done = (stream_records.c.version > before) & (stream_records.c.version <= version)
@@ -324,7 +326,7 @@ class Streams:
                 _set(connection, letter_cursor=new[-1].sequence)
 
     def compare(self, found: Mapping[str, Change]) -> None:
-        """Adds divergences that are new since the last call, and records the end of those that are gone.
+        """Adds divergences that are new since the last call, and records the end of those that have disappeared.
 
         Args:
             found: All current divergences by identity.
@@ -344,7 +346,7 @@ class Streams:
                 connection.execute(insert(stream_divergences), rows)
 
     def note_error(self, error: str) -> None:
-        """Records why the last send failed."""
+        """Records the error of the last failed send."""
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
             _set(connection, error=error)
 
@@ -405,7 +407,7 @@ _NOTHING: Final[Mapping[str, Any]] = {
 
 
 def _is_behind(version: int) -> ColumnElement[bool]:
-    """Whether records follow after `version`, or have none yet."""
+    """Whether there are records above `version`, or without a version."""
     return or_(stream_records.c.version.is_(None), stream_records.c.version > version)
 
 
@@ -459,12 +461,12 @@ def _versioned(connection: Connection, after: int, limit: int) -> list[StreamRec
 
 
 def _row(change: Change) -> dict[str, Any]:
-    """The columns of `stream_records` for a change."""
+    """Returns the columns of `stream_records` for a change."""
     return {**asdict(change), "stream": change.stream.value, "data": orjson.dumps(change.data).decode()}
 
 
 def _set_triggers(connection: Connection, *, wanted: bool) -> None:
-    """Creates or drops the triggers; leaves up-to-date ones alone."""
+    """Creates or drops the triggers; leaves current ones unchanged."""
     dialect = _DIALECTS[connection.dialect.name]
     statements = [(one, _statement(one, dialect)) for one in _TRIGGERS]
     mark = hashlib.sha256(repr(statements).encode()).hexdigest() if wanted else ""

@@ -45,12 +45,12 @@ _SERIAL = BigInteger().with_variant(Integer, "sqlite")
 
 
 def _key(name: str, kind: type[Integer]) -> Column[int]:
-    """A column of a primary key without autoincrement."""
+    """Returns a primary key column without autoincrement."""
     return Column(name, kind, primary_key=True, autoincrement=False)
 
 
 def _lane(*, primary_key: bool = False) -> tuple[Column[int], Column[int]]:
-    """The two columns of a lane."""
+    """Returns the two columns of a lane."""
     source, destination = (
         _key(name, BigInteger) if primary_key else Column(name, BigInteger, nullable=False)
         for name in ("source_chain", "destination_chain")
@@ -90,7 +90,7 @@ messages = Table(
     METADATA,
     Column("sequence", _SERIAL, primary_key=True),
     Column("message_id", LargeBinary, nullable=False, unique=True),
-    Column("envelope", LargeBinary),  # null once all that needed it was forgotten
+    Column("envelope", LargeBinary),  # null once nothing needs it any more
     *_lane(),
     Column("sender", LargeBinary, nullable=False),
     Column("nonce", BigInteger, nullable=False),
@@ -272,7 +272,7 @@ spending = Table(
     Column("source_chain", BigInteger),
     Column("destination_chain", BigInteger),
     Column("gwei", BigInteger, nullable=False),
-    Column("data_gwei", BigInteger, nullable=False),  # the part for a rollup's data, which no receipt lowers
+    Column("data_gwei", BigInteger, nullable=False),  # the rollup's data fee, which no receipt lowers
 )
 
 spending_totals = Table(
@@ -286,7 +286,7 @@ spending_totals = Table(
 )
 
 spending_blocked = Table(
-    "spending_blocked",  # work that waits because a bound has no room
+    "spending_blocked",  # work that a spending bound blocks
     METADATA,
     Column("subject", String, primary_key=True),
     Column("message_id", LargeBinary, nullable=False),
@@ -308,7 +308,7 @@ counters = Table(
 )
 
 positions = Table(
-    "positions",  # how far readers of an ordered sequence have come; also in a database of dead letters alone
+    "positions",  # positions of readers of ordered sequences; also in a separate dead-letter database
     METADATA,
     Column("reader", String, primary_key=True),
     Column("sequence", BigInteger, nullable=False),
@@ -426,7 +426,7 @@ accusations = Table(
 
 
 def _guards() -> list[DDL]:
-    """Triggers by which the database refuses the transitions that the records refuse."""
+    """Returns the triggers with which the database rejects the same transitions as the records."""
     allowed = " OR ".join(
         f"(OLD.state = '{before}' AND NEW.state = '{after}')" for before, after in sorted(TRANSITIONS)
     )

@@ -126,8 +126,8 @@ class TransactionLedger:
         """Reserves a slot for each request, with consecutive nonces, none below `first_nonce`.
 
         A transaction key with an open slot gets that slot. A request gets None if its claim is lost, its
-        dispatch is orphaned, or the bounds of `check` have no room, in which case the check holds the reason.
-        `pack` decides which of the others share a slot. The maximum cost is recorded with the slots.
+        dispatch is orphaned, or it would exceed the bounds of `check`, which then holds the reason. `pack`
+        decides which of the other requests share a slot. The maximum cost is recorded with the slots.
         """
         check = check or SpendCheck()
         with self._database.transaction(exclusive=_nonces_of(chain_id, account)) as connection:
@@ -172,7 +172,7 @@ class TransactionLedger:
         """Stores a signed version, unless the latest version is not `replaces` (its hash, or None for none).
 
         Raises:
-            SpendBlockedError: It costs more than earlier versions, and the bounds have no room.
+            SpendBlockedError: The version costs more than earlier ones and would exceed the bounds.
         """
         with self._database.transaction() as connection:
             chain_id = connection.execute(select(slots.c.chain_id).where(slots.c.slot_id == slot_id)).scalar_one()
@@ -191,7 +191,7 @@ class TransactionLedger:
             return True
 
     def sign_all(self, versions: Sequence[tuple[int, SignedVersion]]) -> set[int]:
-        """Stores the first versions of many slots; returns the ids of the slots that accepted theirs."""
+        """Stores the first versions of many slots; returns the ids of the slots for which this succeeded."""
         wanted = dict(versions)
         reserved = slots.c.slot_id.in_(list(wanted)) & (slots.c.state == SlotState.RESERVED)
         with self._database.transaction() as connection:
@@ -266,8 +266,8 @@ class TransactionLedger:
     def forget(self, before: float, limit: int) -> int:
         """Deletes slots that were reserved before a moment and whose nonce is used with finality.
 
-        Their signed versions and costs are deleted with them. The account's highest nonce stays, since the next
-        one follows it.
+        Their signed versions and costs are deleted with them. The slot with the account's highest nonce stays,
+        since the next nonce follows it.
 
         Args:
             before: Unix seconds.
@@ -296,7 +296,7 @@ class TransactionLedger:
 
 
 def _nonces_of(chain_id: int, account: str) -> str:
-    """Names the lock that prevents two workers of one account from reserving the same nonce."""
+    """Returns the name of the lock that prevents two workers of one account from reserving the same nonce."""
     return f"nonces {chain_id} {account}"
 
 
@@ -381,7 +381,7 @@ def _save(connection: Connection, slot: Slot) -> None:
 
 
 def _slot_columns(slot: Slot) -> dict[str, Any]:
-    """The columns of `slots` except its key."""
+    """Returns a slot's columns in `slots`, except the key."""
     return {
         "chain_id": slot.chain_id,
         "account": slot.account,
@@ -398,7 +398,7 @@ def _slot_columns(slot: Slot) -> dict[str, Any]:
 
 
 def _inclusion_columns(slot: Slot) -> dict[str, Any]:
-    """The columns of `slots` that change as a transaction progresses to a block."""
+    """Returns the columns of `slots` that change when a transaction is included."""
     included = slot.included
     return {
         "state": slot.state.value,
@@ -410,7 +410,7 @@ def _inclusion_columns(slot: Slot) -> dict[str, Any]:
 
 
 def _part_rows(slot: Slot) -> list[dict[str, Any]]:
-    """The columns of `slot_parts` for each of a slot's parts."""
+    """Returns the columns of `slot_parts` for each part of a slot."""
     return [
         {"slot_id": slot.slot_id, "position": position, "transaction_key": part.transaction_key, "gas": part.gas}
         for position, part in enumerate(slot.parts)
@@ -418,7 +418,7 @@ def _part_rows(slot: Slot) -> list[dict[str, Any]]:
 
 
 def _slot_from(row: RowMapping, versions: tuple[SignedVersion, ...], parts: tuple[BatchedCall, ...]) -> Slot:
-    """A slot from its row, its signed versions, and the keys that share it."""
+    """Builds a slot from its row, its signed versions, and the keys that share it."""
     call = included = None
     if row["call_to"] is not None:
         call = Call(to=row["call_to"], data=row["call_data"], value=int(row["call_value"]), gas=row["call_gas"])
@@ -442,7 +442,7 @@ def _slot_from(row: RowMapping, versions: tuple[SignedVersion, ...], parts: tupl
 
 
 def _version_row(slot_id: int, number: int, version: SignedVersion) -> dict[str, Any]:
-    """The columns of `signed_versions`."""
+    """Returns a version's columns in `signed_versions`."""
     return {
         "slot_id": slot_id,
         "number": number,
@@ -456,7 +456,7 @@ def _version_row(slot_id: int, number: int, version: SignedVersion) -> dict[str,
 
 
 def _version_from(row: RowMapping) -> SignedVersion:
-    """A signed version from its row."""
+    """Builds a signed version from its row."""
     return SignedVersion(
         hash=row["hash"],
         raw=row["raw"],

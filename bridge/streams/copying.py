@@ -1,4 +1,4 @@
-"""Copies new dead letters and divergences to the streams, once for all sinks."""
+"""Copies new dead letters and divergences to the streams."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Copier:
         Args:
             streams: Queue of records, shared by all sinks.
             dead_letters: The dead-letter log, which may be in another database.
-            index: Opens the index; without one, no divergences are copied.
-            divergence_interval: Seconds between two reads of the index.
+            index: Opens the index; if None, no divergences are copied.
+            divergence_interval: Seconds between reads of the index.
         """
         self._streams = streams
         self._dead_letters = dead_letters
@@ -44,7 +44,7 @@ class Copier:
         await run_forever("copy to streams", step, every=every)
 
     def copy(self) -> bool:
-        """Copies new dead letters and, at intervals, new divergences.
+        """Copies new dead letters and, periodically, new divergences.
 
         Returns whether more dead letters may be waiting.
         """
@@ -60,7 +60,7 @@ class Copier:
 
 
 def _change_of(record: DivergenceRecord) -> tuple[str, Change]:
-    """Returns a divergence's identity and change; evidence may vary while a divergence lasts."""
+    """Returns a divergence's identity and change. The identity excludes the evidence, which may vary."""
     lane = f"{record.source_chain}>{record.destination_chain}"
     about = record.evidence if record.message_id is None else f"0x{record.message_id.hex()}"
     key = lane if record.message_id is None else about

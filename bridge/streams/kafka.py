@@ -50,7 +50,7 @@ class DeadLetterTopicError(Exception):
 
 
 class KafkaSink:
-    """Sends records to their topics. Blocking, for use in a single thread."""
+    """Sends records to their topics. Its methods block, and must be called from a single thread."""
 
     def __init__(self, settings: KafkaSettings, *, store: str, worker: str) -> None:
         """Creates a sink without connecting.
@@ -105,7 +105,7 @@ class KafkaSink:
 
         Args:
             records: At least one record, in ascending order of version.
-            refuse: Callback for a rejected record, called before the others count as sent.
+            refuse: Called for each rejected record, before the others count as sent.
 
         Raises:
             TransientError: the brokers did not respond, or failed for a reason other than a record.
@@ -130,7 +130,7 @@ class KafkaSink:
         """Checks that the brokers respond.
 
         Raises:
-            TransientError: they do not.
+            TransientError: the brokers do not respond.
         """
         assert self._producer is not None
         try:
@@ -156,7 +156,7 @@ class KafkaSink:
     def _sent(self, records: Sequence[StreamRecord], refuse: Callable[[StreamRecord, KafkaError], None]) -> bool:
         """Returns whether all records are in the topics.
 
-        False if one was rejected and another attempt must find out which.
+        Returns False if one was rejected and another attempt must find out which.
         """
         assert self._producer is not None
         failed = self._produce_all([record for record in records if record.version not in self._refused], records[-1])
@@ -239,7 +239,7 @@ class KafkaSink:
                 elif not error.retriable():
                     raise KafkaException(error)
             raise TransientError(
-                f"Kafka at {self._settings.bootstrap_servers}: topic {topic} could not be read in time"
+                f"Kafka at {self._settings.bootstrap_servers}: topic {topic} could not be read before the timeout"
             )
         finally:
             consumer.close()
@@ -294,12 +294,12 @@ class DeadLetterTopic:
             else:
                 return
         raise DeadLetterTopicError(
-            f"topic {self._settings.topic} at {self._connection['bootstrap.servers']} accepted a record in none of"
-            f" {self._settings.max_dlq_retries} attempts: {reason}"
+            f"topic {self._settings.topic} at {self._connection['bootstrap.servers']} rejected a record in all "
+            f"{self._settings.max_dlq_retries} attempts: {reason}"
         )
 
     def _write(self, key: str, value: bytes, headers: Headers) -> None:
-        """Makes one attempt with a producer of its own, so that failures leave no state behind."""
+        """Makes one attempt with a new producer, so that failures leave no state behind."""
         kafka, topic = self._kafka, self._settings.topic
         if kafka.create_topics:
             _make_topics(self._connection, {topic: kafka.PARTITIONS}, kafka.REPLICATION_FACTOR)

@@ -41,7 +41,7 @@ class Publisher:
             streams: Queue of records.
             settings: Settings of the streams.
             worker: Name of this process.
-            lease: How long a crashed relayer blocks others from publishing, in seconds.
+            lease: Seconds for which a crashed relayer blocks others from publishing.
         """
         self._streams = streams
         self._settings = settings

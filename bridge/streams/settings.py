@@ -40,11 +40,11 @@ class DeadLetterTopicSettings(Section):
     compression: _Compression = Field(default="none", description="of its records: none, gzip, snappy, lz4, zstd")
     max_dlq_retries: int = Field(default=3, gt=0, description="tries to write a record, before publishing halts")
 
-    PAUSE: ClassVar[float] = 1.0  # seconds between two tries, as StreamForge's document has it
+    PAUSE: ClassVar[float] = 1.0  # seconds between tries, as in StreamForge's document
 
 
 class KafkaSettings(Section):
-    """The Kafka streams. Nothing is recorded while `bootstrap_servers` is not set."""
+    """Settings of the Kafka streams. Nothing is recorded unless `bootstrap_servers` is set."""
 
     bootstrap_servers: str | None = Field(
         default=None, pattern=r"^[^\s,:]+:\d+(,[^\s,:]+:\d+)*$", description="HOST:PORT of brokers, separated by commas"
@@ -72,24 +72,29 @@ class KafkaSettings(Section):
         default=DeadLetterTopicSettings(), description="the topic of what is refused or dead, see below"
     )
 
-    PARTITIONS: ClassVar[int] = 6  # of a topic that is made
+    PARTITIONS: ClassVar[int] = 6  # of a topic that is created
     REPLICATION_FACTOR: ClassVar[int] = -1  # the brokers' default
-    POLL_INTERVAL: ClassVar[float] = 1.0  # seconds between two polls for unsent records
-    DIVERGENCE_INTERVAL: ClassVar[float] = 60.0  # seconds between two looks at the index's divergences
+    POLL_INTERVAL: ClassVar[float] = 1.0  # seconds between polls for unsent records
+    DIVERGENCE_INTERVAL: ClassVar[float] = 60.0  # seconds between polls of the index's divergences
 
     @model_validator(mode="after")
     def _has_topics_of_their_own(self) -> Self:
         if self.dead_letter_queue.topic in {*map(self.topic, Stream), self.positions_topic}:
-            raise ValueError(f"each stream needs a topic of its own; {self.dead_letter_queue.topic} is named twice")
+            raise ValueError(
+                f"each stream needs a topic of its own; {self.dead_letter_queue.topic} is used more than once"
+            )
         return self
 
     def topic(self, stream: Stream) -> str:
-        """The topic of a stream."""
+        """Returns the topic of a stream."""
         return f"{self.topic_prefix}.{stream.value.replace('_', '-')}"
 
     @property
     def positions_topic(self) -> str:
-        """The compacted topic in which the transactional producer keeps its position. One producer has it for itself."""
+        """Returns the compacted topic in which the transactional producer stores its position.
+
+        No other producer writes to it.
+        """
         return f"{self.transactional_id}.positions"
 
     @property

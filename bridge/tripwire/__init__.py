@@ -1,1 +1,1 @@
-"""Pauses a GMP that delivered a message which its source never sent. Small on purpose; see docs/tripwire.md."""
+"""Pauses a GMP that delivered a message that its source never sent. Intentionally small; see docs/tripwire.md."""

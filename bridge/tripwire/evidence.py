@@ -43,7 +43,7 @@ class IndexFacts(Protocol):
     """The tripwire's view of the index."""
 
     def divergences(self) -> list[DivergenceRecord]:
-        """Returns contradictory facts."""
+        """Returns the index's divergences."""
 
     def message(self, message_id: bytes) -> MessageRecord | None:
         """Returns the record of a message, or None."""
@@ -67,7 +67,7 @@ FactSource = Callable[[], AbstractContextManager[IndexFacts | None]]
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """A divergence that a forgery would explain, with the index's records of its message."""
+    """A divergence that a forgery would explain, with the index's records about the message."""
 
     kind: str
     message_id: bytes
@@ -93,7 +93,7 @@ class Evidence:
         *,
         max_clock_skew: float,
     ) -> None:
-        """Reads nothing yet; see `TripwireSettings`."""
+        """Stores the dependencies; `max_clock_skew` is in seconds, see `TripwireSettings`."""
         self._deployment = deployment
         self._chains = chains
         self._index = index
@@ -122,10 +122,10 @@ class Evidence:
                 yield Suspicion(record.kind, record.message_id, record.source_chain, message, fresh, events)
 
     async def accusations(self, suspicion: Suspicion, now: float) -> list[Accusation]:
-        """Returns accusations of the GMPs proven to have forged a message.
+        """Returns accusations against the GMPs proven to have forged a message.
 
         Raises:
-            TransientError: a chain or the index did not answer.
+            TransientError: a chain or the index did not respond.
         """
         source = self._deployment.chain(suspicion.source_chain)
         accusations = []
@@ -167,7 +167,7 @@ class Evidence:
         block: Block,
         source: ChainDeployment,
     ) -> dict[str, Any] | None:
-        """Returns the proof that a GMP delivered a message that its source did not send, or None while there is none."""
+        """Returns the proof that a GMP delivered a message that its source did not send, or None if there is none."""
         final = await self._covering(suspicion, receipt, block, source)
         if final is None or await self._has_other_peer(receipt, source):
             return None
@@ -210,7 +210,7 @@ class Evidence:
         return None
 
     async def _sent(self, suspicion: Suspicion, source: ChainDeployment, final: int) -> list[tuple[bytes, Event]]:
-        """Returns the message's creation and dispatches from the blocks that the index names, as the endpoints report them."""
+        """Returns the message's creation and dispatches, read again in the blocks that the index recorded."""
         numbers = {
             event.block_number
             for event in suspicion.events
@@ -232,7 +232,7 @@ class Evidence:
     async def _covering(
         self, suspicion: Suspicion, receipt: ReceiptRecord, block: Block, source: ChainDeployment
     ) -> Block | None:
-        """Returns the source's final block once it covers everything that an honest receipt could rest on, else None.
+        """Returns the source's final block once it covers every message that an honest receipt could be for, else None.
 
         Such a message is not above the source's head as read after the receipt, and not later than the receipt by
         more than the chains' clock skew.
@@ -247,7 +247,7 @@ class Evidence:
         return final if final is not None and final.timestamp >= block.timestamp + self._skew else None
 
     async def _is_lane_complete(self, receipt: ReceiptRecord, source: ChainDeployment, block: int) -> bool:
-        """Returns whether the index has every message of the lane up to a block, by the router's count, but not this one."""
+        """Returns whether the index has all messages that the lane's router counts up to a block, but not this one."""
         assert receipt.received_chain is not None
         destination, router = receipt.received_chain, to_bytes32(source.router)
         counted, _ = await read_view(
@@ -264,7 +264,7 @@ class Evidence:
         return await self._ask(compare)
 
     async def _has_other_peer(self, receipt: ReceiptRecord, source: ChainDeployment) -> bool:
-        """Returns whether the destination ever had another router of the source as a peer, whose messages the index does not read."""
+        """Returns whether the destination ever trusted another router on the source, which the index does not read."""
         assert receipt.received_chain is not None
         here, chain = self._deployment.chain(receipt.received_chain), self._chains[receipt.received_chain]
         ours, head = to_bytes32(source.router), await chain.head()

@@ -15,7 +15,7 @@ PAUSE: Final = 6 * 3600
 
 
 class TripwireSettings(Section):
-    """The tripwire, which pauses a GMP that lies; times in seconds."""
+    """Settings of the tripwire, which pauses a lying GMP. Times are in seconds."""
 
     key: SecretStr | None = Field(default=None, description="pauses; the routers name its account as their tripwire")
     account: str | None = Field(default=None, description="in place of key: an account of `accounts`, by its name")
@@ -25,18 +25,18 @@ class TripwireSettings(Section):
         description="GMPs that may deliver before the source is final: reported, and not paused, for a missing message",
     )
 
-    POLL_INTERVAL: ClassVar[float] = 0.5  # between two looks at the index
-    FEE_BUMP_AFTER: ClassVar[float] = 4.0  # a lie costs more than the fees of the transaction that stops it
+    POLL_INTERVAL: ClassVar[float] = 0.5  # seconds between polls of the index
+    FEE_BUMP_AFTER: ClassVar[float] = 4.0  # a forgery costs more than the fees of the transaction that stops it
 
     @model_validator(mode="after")
     def _has_one_key(self) -> Self:
         if self.key is not None and self.account is not None:
-            raise ValueError("the tripwire has one key: set key or account, not both")
+            raise ValueError("the tripwire uses one key: set key or account, not both")
         return self
 
     def sending(self) -> SendingSettings:
         """Returns the settings for sending a pause.
 
-        No fee limit, and not counted towards the relayer's spending bounds.
+        They have no fee limit, and pauses do not count towards the relayer's spending bounds.
         """
         return SendingSettings(poll_interval=self.POLL_INTERVAL, fee_bump_after=self.FEE_BUMP_AFTER, max_calls_per_tx=1)

@@ -33,7 +33,7 @@ _HEARTBEAT_INTERVAL: Final = 10.0  # seconds
 
 
 class _RefusedError(Exception):
-    """The router does not accept the pause; the message gives the reason."""
+    """The router rejects the pause; the message gives the reason."""
 
 
 class Tripwire:
@@ -55,7 +55,7 @@ class Tripwire:
 
         Args:
             deployment: The network's deployment.
-            chains: Its chains, connected, by id.
+            chains: Connections to the network's chains, by chain id.
             senders: Senders of the pausing account by chain.
             evidence: Finds and proves forgeries.
             accusations: Accusations in the relayer's store.
@@ -83,7 +83,9 @@ class Tripwire:
                 group.create_task(send)
 
     async def step(self) -> bool:
-        """Accuses, pauses and reports faulty GMPs. An unresponsive chain does not block the others.
+        """Records accusations, and pauses and reports the accused GMPs.
+
+        An unresponsive chain does not block the others.
 
         Raises:
             TransientError: the index, a chain or a channel failed; the step must be repeated.
@@ -123,14 +125,14 @@ class Tripwire:
         self._accusations.save(replace(accusation, state=AccusationState.PAUSED, paused_until=until))
 
     async def _pause(self, accusation: Accusation) -> int:
-        """Pauses the GMP for the configured time or its remaining allowance, unless it is already paused for at least half of it.
+        """Pauses the GMP for the configured time or the remaining allowance, unless half of it is already paused.
 
         Returns:
             End of the pause in Unix seconds of the chain.
 
         Raises:
             _RefusedError: the router rejects the pause, or the allowance is used up.
-            TransientError: the chain did not answer, or the transaction is not included yet.
+            TransientError: the chain did not respond, or the transaction is not included yet.
         """
         router, gmp = self._deployment.chain(accusation.chain_id).router, accusation.gmp
         chain, sender = self._chains[accusation.chain_id], self._senders[accusation.chain_id]
@@ -141,7 +143,7 @@ class Tripwire:
             chain.head(),
         )
         if int(adapter, 16) == 0:
-            raise _RefusedError("the router no longer has an adapter of the GMP")
+            raise _RefusedError("the router no longer has an adapter for the GMP")
         if paused_until >= head.timestamp + PAUSE // 2:
             return int(paused_until)
         seconds = min(PAUSE, allowance)

@@ -1,4 +1,4 @@
-"""The explorer and the JSON API. They read the stores, and write operators' requests to the relayer's store."""
+"""The explorer and the JSON API. Both read the stores, and write operators' requests to the relayer's store."""
 
 from bridge.web.app import create_app
 from bridge.web.explorer import ExplorerSettings

@@ -1,6 +1,6 @@
 """The JSON API below ``/v1``: reads the stores, and accepts changes, which the relayer carries out.
 
-Names are camelCase, times ISO 8601 in UTC, amounts in wei, hashes and ids hex digits after ``0x``.
+Names are camelCase. Times are ISO 8601 in UTC, amounts are in wei, and hashes and ids are hex digits after ``0x``.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ _Limit = Annotated[int, Query(ge=1, le=1_000, description="The largest number of
 
 
 class ApiError(Exception):
-    """A request that fails.
+    """An error response to a request.
 
     Attributes:
-        status: of the response.
-        next_step: what the caller can do; None if there is nothing.
+        status: HTTP status of the response.
+        next_step: advice to the caller; None if there is none.
     """
 
     def __init__(self, status: int, message: str, next_step: str | None = None) -> None:
@@ -74,7 +74,7 @@ class _Body(BaseModel):
 
 
 class RetryOrder(_Body):
-    """The GMPs of a retry, and the person who requested it."""
+    """The body of a retry request: the GMPs, and the person who requests it."""
 
     gmps: list[str] = Field(default=[], max_length=32, description="Names of GMPs; by default the best ones.")
     by: str = Field(default="api", min_length=1, max_length=100, description="The person who requested it.")
@@ -87,7 +87,7 @@ def add_api(app: FastAPI, sources: Sources, listing: MessageList, token: SecretS
         app: the application.
         sources: the stores.
         listing: lists messages.
-        token: the token that changes and dead letters require; None forbids both.
+        token: the token required for changes and dead letters; None forbids both.
     """
 
     def needs_token(request: Request) -> None:
@@ -145,7 +145,7 @@ def _for_everybody(sources: Sources, listing: MessageList) -> APIRouter:
         chosen = read_listing(sources, {name: text for name, text in request.query_params.items() if name != "limit"})
         now, chains, page = sources.clock(), index.chains(), listing.page(chosen, limit)
         if page is None:
-            raise ApiError(503, "contradictions are being computed; ask again in a moment")
+            raise ApiError(503, "contradictions are still being computed; try again in a moment")
         value = {
             "asOf": iso(round(now, 3)),
             "chains": [read_to_value(chain, deployment) for chain in chains],
@@ -178,7 +178,7 @@ def _for_operators(sources: Sources) -> APIRouter:
     def letter(event_id: str) -> Response:
         shown = _there(read_letter(sources, event_id), f"no dead letter {event_id!r}", "GET /v1/dead-letters")
         if shown.analysis is None or shown.message is None:
-            raise ApiError(409, f"the message of {event_id} is of a version that cannot be read")
+            raise ApiError(409, f"the message of {event_id} has an unsupported version")
         opened = Opened(
             letter=shown.letter,
             message=shown.message,
@@ -208,9 +208,9 @@ def _retry_job(sources: Sources, message_id: str, wanted: frozenset[Gmp], by: st
     message = _there(kept.message, f"the creation of {message_id} has not been read yet", "try again in a moment")
     status = stored_explanation(sources.deployment, message.id, kept, now).status
     if status.is_final:
-        raise ApiError(409, f"message {message_id} is {status}: it can't be retried")
+        raise ApiError(409, f"message {message_id} is {status} and can't be retried")
     if any(job.finished_at is None for job in kept.retries):
-        raise ApiError(409, f"a retry of {message_id} is under way", f"GET {PREFIX}/messages/{message_id}")
+        raise ApiError(409, f"a retry of {message_id} is already in progress", f"GET {PREFIX}/messages/{message_id}")
     attempts = [entry.attempt_number for entry in kept.entries] + [event.attempt or 0 for event in kept.events]
     request = RetryRequest(
         sequence=0,

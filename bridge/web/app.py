@@ -36,7 +36,7 @@ def create_app(
     Args:
         sources: the stores.
         settings: the explorer's settings; None uses the defaults.
-        open_review: records operators' signed decisions about dead letters; None accepts none.
+        open_review: opens reviews that record operators' signed decisions about dead letters; None rejects decisions.
     """
     explorer = Explorer(sources, settings or ExplorerSettings(), can_decide=open_review is not None)
     # A redirect that adds a slash would trust the Host header.

@@ -1,4 +1,4 @@
-"""Formats values as HTML. Everything is escaped, because strangers wrote much of it."""
+"""Formats values as HTML. Everything is escaped, because many values are untrusted."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ TONES: Final[dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows under columns; the first cell of a row is its heading. Without rows the text `empty` is shown."""
+    """A table; the first cell of each row is its heading. A table without rows shows the text `empty`."""
 
     label: str
     columns: Sequence[str]
@@ -70,7 +70,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A number with its label, linked to the list that it counts."""
+    """A number with its label, linked to the list of the counted items."""
 
     value: str
     label: Cell
@@ -78,18 +78,18 @@ class Tile:
 
 
 def harmless(text: str | None) -> str:
-    """Makes control characters visible: they could change the reading direction, or hide text."""
+    """Makes control characters visible, which could otherwise change the reading direction or hide text."""
     return visible(text or "", keep="\n")
 
 
 def cut(text: str | None, most: int = 300) -> str:
-    """Returns a stranger's text, harmless and at most `most` characters long."""
+    """Returns untrusted text, made harmless and truncated to at most `most` characters."""
     shown = harmless(text)
     return shown if len(shown) <= most else f"{shown[:most]}…"
 
 
 def hexadecimal(value: bytes) -> str:
-    """Bytes as hex digits after 0x."""
+    """Formats bytes as hex digits after 0x."""
     return f"0x{value.hex()}"
 
 
@@ -121,23 +121,23 @@ def tone(state: str) -> str:
 
 @lru_cache
 def state(name: str, look: str | None = None, text: str | None = None) -> Markup:
-    """A state as a coloured label."""
+    """Returns a state as a coloured label."""
     return Markup('<span class="state {}">{}</span>').format(look or tone(name), text or words(name))
 
 
 def quiet(text: Cell) -> Markup:
-    """Text in a subdued colour."""
+    """Returns text in a subdued colour."""
     return Markup('<span class="quiet">{}</span>').format(text)
 
 
 def link(path: str, text: Cell) -> Markup:
-    """A link to a page of the explorer."""
+    """Returns a link to a page of the explorer."""
     return Markup('<a href="{}">{}</a>').format(path, text)
 
 
 @lru_cache
 def gmp(number: int, *, is_delivered: bool | None = None) -> Markup:
-    """A GMP's mark and name; with a tick if it has delivered, paler if it has not."""
+    """Returns a GMP's icon and name, with a tick if it has delivered, paler if not."""
     known = Gmp(number).label if number in tuple(Gmp) else "other"
     look = "" if is_delivered is None else " good" if is_delivered else " waiting"
     tick = Markup('<span class="hidden"> delivered</span>') if is_delivered else ""
@@ -145,7 +145,7 @@ def gmp(number: int, *, is_delivered: bool | None = None) -> Markup:
 
 
 def message_link(message_id: bytes) -> Markup:
-    """A link to a message, with a button that copies its id."""
+    """Returns a link to a message, with a button that copies the id."""
     full = hexadecimal(message_id)
     return Markup('<a class="mono" href="/message/{0}" title="{0}" data-copy="{0}">{1}</a>').format(
         full, shortened(full)
@@ -153,12 +153,12 @@ def message_link(message_id: bytes) -> Markup:
 
 
 def copyable(value: str, shown: str | None = None) -> Markup:
-    """Hex digits with a button that copies them."""
+    """Returns hex digits with a button that copies them."""
     return Markup('<code class="mono" title="{0}" data-copy="{0}">{1}</code>').format(value, shown or shortened(value))
 
 
 def account(address: str) -> Markup:
-    """A link to an address, with a button that copies it."""
+    """Returns a link to an address, with a button that copies it."""
     if len(address) != 42:
         return copyable(address) if address.startswith("0x") else Markup("{}").format(address)
     return Markup('<a class="mono" href="/messages?account={0}" title="{0}" data-copy="{0}">{1}</a>').format(
@@ -167,7 +167,7 @@ def account(address: str) -> Markup:
 
 
 def transaction(chain_id: int | None, digest: bytes, block_explorers: Mapping[int, str]) -> Markup:
-    """A transaction's hash, linked to the chain's block explorer if there is one."""
+    """Returns a transaction's hash, linked to the chain's block explorer if there is one."""
     full = hexadecimal(digest)
     site = block_explorers.get(chain_id) if chain_id is not None else None
     if site is None:
@@ -177,7 +177,7 @@ def transaction(chain_id: int | None, digest: bytes, block_explorers: Mapping[in
 
 
 def moment(seconds: float | None) -> Markup:
-    """A time in UTC."""
+    """Formats a time in UTC."""
     try:
         shown = utc(seconds)
     except (ValueError, OverflowError, OSError):
@@ -189,7 +189,7 @@ def moment(seconds: float | None) -> Markup:
 
 
 def age(seconds: float | None) -> Markup:
-    """A time that scripts show as an age, such as "12 s ago"; without them it is a time in UTC."""
+    """Returns a time that scripts show as an age, such as "12 s ago"; without scripts it is shown in UTC."""
     shown = moment(seconds)
     if "<time" not in shown:
         return shown
@@ -197,7 +197,10 @@ def age(seconds: float | None) -> Markup:
 
 
 def coded(text: str) -> Markup:
-    """Formats parts between backticks as code. Only for Waybill's own text: a stranger's could contain a command."""
+    """Formats parts between backticks as code.
+
+    For Waybill's own text only, since untrusted text could contain a command.
+    """
     parts = [Markup("<code>{}</code>").format(part) if odd % 2 else part for odd, part in enumerate(text.split("`"))]
     return Markup("").join(parts)
 

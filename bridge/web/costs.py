@@ -19,13 +19,13 @@ _MAX_MESSAGES: Final = 500  # whose costs are kept, so that reloading a page doe
 
 
 class Costs:
-    """Reads the costs of messages' transactions in the background, and keeps them for a while."""
+    """Reads the costs of messages' transactions in the background, and caches them."""
 
     def __init__(self, ask: Callable[[Sequence[Transaction]], Payments], clock: Callable[[], float]) -> None:
-        """Keeps nothing yet.
+        """Creates an empty cache.
 
         Args:
-            ask: Asks the chains.
+            ask: Reads costs from the chains.
             clock: Current Unix time in seconds.
         """
         self._ask = ask
@@ -33,7 +33,7 @@ class Costs:
         self._kept: OrderedDict[tuple[Transaction, ...], Cached[Payments]] = OrderedDict()
 
     def of(self, transactions: tuple[Transaction, ...], patience: float) -> Payments | None:
-        """Returns the costs of transactions, or None while the chains have not answered within `patience` seconds."""
+        """Returns the costs of transactions, or None if the chains have not responded within `patience` seconds."""
         if not transactions:
             return {}
         cached = self._kept.get(transactions)

@@ -1,7 +1,10 @@
-"""Decisions about dead letters, signed by an operator's own wallet. The explorer holds no key and writes nothing unsigned.
+"""Decisions about dead letters, signed by an operator's own wallet.
 
-The page posts the same form three times, more complete each time: to learn the message to send and the document to sign, to
-learn the record's place in the log, and to record it. Each answer is rebuilt from the form, so the server keeps no state.
+The explorer holds no key and writes nothing unsigned.
+
+The page posts the same form three times, more complete each time: to get the message to send and the document
+to sign, to get the record's place in the log, and to record the decision. Each response is rebuilt from the
+form, so the server keeps no state.
 """
 
 from __future__ import annotations
@@ -62,7 +65,7 @@ class DecisionForm(BaseModel):
 
 
 def add_decisions(app: FastAPI, sources: Sources, open_review: OpenReview) -> None:
-    """Adds the endpoint for decisions, the only one of the explorer that writes."""
+    """Adds the endpoint for decisions, the explorer's only endpoint that writes."""
     deciding = asyncio.Semaphore(_AT_ONCE)
 
     @app.post("/dead-letters/decisions", response_model=None, include_in_schema=False)
@@ -85,7 +88,7 @@ def _problem(status: int, text: str) -> Response:
 
 
 async def _decided(form: DecisionForm, now: float, open_review: OpenReview) -> dict[str, Any]:
-    """Returns the next document to sign, or the record's place once it is written."""
+    """Returns the next document to sign, or the record's place once the record is written."""
     if form.decision not in OFFERED:
         raise DecisionError(f"{form.decision} is taken with `waybill dlq`, not here")
     maker = to_checksum_address(form.maker)

@@ -62,7 +62,7 @@ class Explorer:
     """Renders pages from stores and cached figures."""
 
     def __init__(self, sources: Sources, settings: ExplorerSettings, *, can_decide: bool) -> None:
-        """Reads nothing yet.
+        """Stores the dependencies.
 
         Args:
             sources: the stores.
@@ -88,7 +88,7 @@ class Explorer:
         return index.chains() if index else []
 
     def _problems(self) -> list[health.Concern]:
-        """Returns the network's problems, the worst first."""
+        """Returns the network's problems, worst first."""
         sources, index, store = self.sources, self.sources.index(), self.sources.store()
         now = sources.clock()
         return health.concerns(
@@ -103,7 +103,7 @@ class Explorer:
         )
 
     def contradictions(self, patience: float = 0.0) -> int:
-        """Returns the number of contradictions known by now."""
+        """Returns the number of contradictions known so far."""
         try:
             found = self.list.divergences.recent(patience)
         except Exception:  # noqa: BLE001  the page of faults says what is wrong
@@ -111,18 +111,18 @@ class Explorer:
         return found.value.contradictions if found else 0
 
     def transaction(self, chain_id: int | None, digest: bytes) -> Markup:
-        """A transaction's hash, as a cell."""
+        """Returns a transaction's hash as a cell."""
         return transaction(chain_id, digest, self.settings.block_explorers)
 
     def page(self, template: str, title: str, *, status: int = 200, **values: Any) -> HTMLResponse:
-        """A whole page.
+        """Renders a whole page.
 
         Args:
             template: the template's name.
             title: the page's title.
-            status: the response's status.
-            values: see the template; `about` describes the page to those who link to it, and `live` names the parts, by their
-                ids, that the browser asks for again every few seconds.
+            status: HTTP status of the response.
+            values: values for the template; `about` is the page's description in link previews, and `live`
+                lists the ids of the parts that the browser reloads every few seconds.
         """
         common = {
             "title": title,
@@ -140,7 +140,7 @@ class Explorer:
         return HTMLResponse(render(template, **(common | values)), status)
 
     def sections(self, title: str, sections: Sequence[Section], **values: Any) -> HTMLResponse:
-        """A page that consists of sections."""
+        """Renders a page that consists of sections."""
         return self.page("page.html", title, sections=sections, **values)
 
     def as_of(self) -> list[dict[str, Any]] | None:
@@ -163,7 +163,7 @@ class Explorer:
         ]
 
     def refusal(self, request: Request, status: int, text: str) -> Response:
-        """An error: JSON below ``/v1``, a page for browsers, a line of text for other programs."""
+        """Returns an error response: JSON below ``/v1``, a page for browsers, a line of text for other programs."""
         if request.scope["path"].startswith(PREFIX):
             return problem(status, text)
         if "text/html" not in request.headers.get("accept", ""):
@@ -171,7 +171,7 @@ class Explorer:
         return self.problem(status, text)
 
     def problem(self, status: int, text: str, *, typed: str = "", title: str = "") -> HTMLResponse:
-        """A page that says what went wrong."""
+        """Renders a page that describes a problem."""
         shown = title or _TITLES.get(status, "Something failed here" if status >= 500 else "This can't be shown")
         return self.page("problem.html", shown, status=status, text=text, as_of=[], typed=typed)
 
@@ -181,6 +181,6 @@ class Explorer:
 
 
 def look(kept: Cached[_Value], patience: float) -> _Value | None:
-    """The value of a cache, or None if it has none yet and does not get one within `patience` seconds."""
+    """Returns a cache's value, or None if there is none within `patience` seconds."""
     found = kept.recent(patience)
     return found.value if found else None

@@ -1,4 +1,7 @@
-"""Protects the web application and its visitors: request limits, origins, security headers, and the operators' token."""
+"""Protects the web application and its visitors.
+
+Rate limits, origin checks, security headers, and the operators' token.
+"""
 
 from __future__ import annotations
 
@@ -33,16 +36,16 @@ Refuse = Callable[[Request, int, str], Response]
 
 
 class Guard:
-    """ASGI middleware that rejects requests by their head, and adds headers to every response."""
+    """ASGI middleware that rejects requests by their headers, and adds headers to every response."""
 
     def __init__(self, app: ASGIApp, *, requests_per_minute: int, rpc_urls: Iterable[str], refuse: Refuse) -> None:
         """Wraps an application.
 
         Args:
             app: the application.
-            requests_per_minute: the limit for one client.
+            requests_per_minute: the rate limit per client.
             rpc_urls: URLs that visitors' browsers may connect to.
-            refuse: see `Refuse`.
+            refuse: builds the response to a rejected request, see `Refuse`.
         """
         self._app = app
         self._refuse = refuse
@@ -66,7 +69,7 @@ class Guard:
         await app(scope, receive, send_with_headers)
 
     def _refusal(self, request: Request) -> tuple[int, str] | None:
-        """The status and the reason if the request is refused."""
+        """Returns status and reason if the request must be rejected, else None."""
         path = request.scope["path"]
         if path == "/healthz":
             return None
@@ -90,7 +93,7 @@ class Guard:
 
 
 def client_of(request: Request) -> str:
-    """Returns the client that limits count: an IPv4 address, or an IPv6 /64 network, which one client may own."""
+    """Returns the client for rate limits: an IPv4 address, or an IPv6 /64 network, which one client may own."""
     host = request.client.host if request.client else "unknown"
     try:
         address = ip_address(host)
@@ -100,7 +103,7 @@ def client_of(request: Request) -> str:
 
 
 def is_operator(request: Request, token: SecretStr | None) -> bool:
-    """Whether a request carries the token: as a bearer token, or as the password that a browser asks for."""
+    """Whether a request carries the token, as a bearer token or as the password of basic authentication."""
     if token is None:
         return False
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
@@ -116,7 +119,10 @@ def is_operator(request: Request, token: SecretStr | None) -> bool:
 
 
 def is_same_origin(request: Request) -> bool:
-    """Whether a request comes from one of our pages. Programs other than browsers send no origin, and are accepted."""
+    """Whether a request comes from a page of this site.
+
+    Programs other than browsers send no origin, and are accepted.
+    """
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         return site == "same-origin"
@@ -125,7 +131,7 @@ def is_same_origin(request: Request) -> bool:
 
 
 def security_headers(rpc_urls: Iterable[str]) -> dict[str, str]:
-    """Headers that let only this site's files run, and let pages connect only to this site and to the RPC URLs."""
+    """Returns headers that restrict scripts to this site, and connections to this site and the RPC URLs."""
     origins = sorted({f"{urlsplit(url).scheme}://{urlsplit(url).netloc}" for url in rpc_urls})
     policy = [
         "default-src 'none'",

@@ -24,8 +24,8 @@ class Divergences:
     """All divergences, counted once for every page.
 
     Attributes:
-        records: the worst first.
-        contradictions: the number that need attention.
+        records: all divergences, worst first.
+        contradictions: number of divergences that need attention.
         messages: ids of the DIVERGED messages.
     """
 
@@ -35,10 +35,13 @@ class Divergences:
 
 
 class MessageList:
-    """Lists and counts messages. Contradictions and counts need all messages, so they are cached and computed in threads."""
+    """Lists and counts messages.
+
+    Contradictions and counts scan all messages, so they are cached and computed in threads.
+    """
 
     def __init__(self, sources: Sources, patience: float) -> None:
-        """Reads nothing yet.
+        """Creates empty caches.
 
         Args:
             sources: the stores.
@@ -64,7 +67,7 @@ class MessageList:
         return index.by_status() if index else {}
 
     def contradicted(self, patience: float) -> frozenset[bytes] | None:
-        """Returns the messages with contradicting facts; None while they are being computed."""
+        """Returns all divergences; None while they are being computed."""
         found = self.divergences.recent(patience)
         return None if found is None else found.value.messages
 
@@ -72,7 +75,7 @@ class MessageList:
         """Returns the number of messages by state, contradicted ones as DIVERGED; None while they are being counted.
 
         Args:
-            patience: seconds to wait; None is the list's own patience.
+            patience: seconds to wait; None means the list's own patience.
         """
         wait = self._patience if patience is None else patience
         until = time.monotonic() + wait
@@ -87,7 +90,7 @@ class MessageList:
         """Returns a part of a list; None while contradictions are being computed.
 
         Args:
-            chosen: the filters, and the beginning of the part.
+            chosen: the filters, and the position where the part begins.
             limit: the maximum number of messages.
         """
         index, wanted = self._sources.index(), chosen.wanted

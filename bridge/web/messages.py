@@ -64,7 +64,7 @@ class ShownAct:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BarStage:
-    """One of the four stages that a message passes."""
+    """One of the four stages of a message."""
 
     name: str
     look: str  # done, now, bad or ahead
@@ -109,17 +109,17 @@ class ShownMessage:
 
     @property
     def message(self) -> Message | None:
-        """The message; None if its source has not been read."""
+        """Returns the message; None if its source has not been read."""
         return self.explanation.message
 
     @property
     def status(self) -> Status:
-        """Its state."""
+        """Returns the message's state."""
         return self.explanation.status
 
     @property
     def seconds(self) -> int | None:
-        """Seconds of block time from its creation to its execution; None if either is not known."""
+        """Returns the seconds of block time from creation to execution; None if either time is unknown."""
         sent, executed = self.source.at, self.destination.at
         return None if sent is None or executed is None else max(0, executed - sent)
 
@@ -282,7 +282,7 @@ def _block(number: int | None) -> str:
 
 
 def _preimage(message: Message) -> tuple[tuple[str, str], ...]:
-    """The fields that make up the id, in the order of docs/formats.md."""
+    """Returns the fields that make up the message id, in the order of docs/formats.md."""
     fields = {
         "version": "1",
         "sourceChain": str(message.source_chain),
@@ -341,7 +341,7 @@ def message_data(message: Message) -> dict[str, Any]:
 
 
 def message_rows(records: Sequence[MessageRecord], sources: Sources, transaction: Any) -> list[list[Cell]]:
-    """The rows of a list of messages, for the columns `MESSAGE_COLUMNS`."""
+    """Returns the rows of a list of messages, for the columns `MESSAGE_COLUMNS`."""
     return [
         [
             joined([state(one.status), *_retried(one)]),

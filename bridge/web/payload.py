@@ -1,4 +1,4 @@
-"""Formats payloads for people: decoded if a router wrote them, else as text or bytes.
+"""Formats payloads for people: a router's own payloads are decoded, others are shown as text or bytes.
 
 Payloads are untrusted; templates escape the results.
 """
@@ -37,7 +37,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """A payload as shown."""
+    """A payload in the form in which it is shown."""
 
     how: str  # "abi", "text" or "bytes"
     fields: tuple[Field, ...]  # of an ABI

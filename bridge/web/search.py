@@ -1,4 +1,4 @@
-"""Finds messages: by the filters of a link to the list, and by the text in the search box."""
+"""Finds messages by the filters in a link, and by the text in the search box."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ADDRESS: Final = re.compile(r"(?:0x)?([0-9a-fA-F]{40})")
 
 
 class BadLinkError(ValueError):
-    """A link with an invalid parameter; the text names parameter and value."""
+    """A link has an invalid parameter; the message contains parameter and value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Listing:
 
     @property
     def query(self) -> str:
-        """The filters as a URL query."""
+        """Returns the filters as a URL query."""
         return urlencode(self.parameters)
 
     def query_after(self, place: Position) -> str:
@@ -96,9 +96,11 @@ def _place(text: str | None) -> Position | None:
     try:
         place = Position(int(seen), bytes.fromhex(message_id))
     except ValueError:
-        raise BadLinkError(f"after={text[:80]!r} is no place in the list") from None
+        raise BadLinkError(
+            f"after={text[:80]!r} is not a valid list position; use the link on the previous page"
+        ) from None
     if len(place.message_id) != 32 or not 0 <= place.seen < 1 << 63:
-        raise BadLinkError(f"after={text[:80]!r} is no place in the list")
+        raise BadLinkError(f"after={text[:80]!r} is not a valid list position; use the link on the previous page")
     return place
 
 
@@ -116,7 +118,7 @@ def search(sources: Sources, typed: str) -> Goal:
 
     Args:
         sources: the stores to search.
-        typed: the text.
+        typed: the text in the search box.
     """
     text = typed.strip()
     word = _WORD.fullmatch(text)

@@ -18,7 +18,7 @@ from bridge.web.timeline import Transaction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """The stores behind the pages. Index and store are None until they exist, and pages say so."""
+    """The stores behind the pages. Index and store are None until they exist, which pages report."""
 
     deployment: Deployment
     index: Callable[[], Index | None]

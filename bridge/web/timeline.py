@@ -30,7 +30,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """A transaction that took steps of a message."""
+    """A transaction that made one or more steps of a message."""
 
     chain_id: int
     hash: bytes
@@ -38,7 +38,7 @@ class Transaction:
 
 
 def transactions(steps: Iterable[Step]) -> tuple[Transaction, ...]:
-    """Returns the transactions behind the steps, each once, in the order of time."""
+    """Returns the transactions behind the steps, each once, in chronological order."""
     titles: dict[tuple[int, bytes], list[str]] = {}
     for step in steps:
         if step.chain_id is not None and step.transaction_hash is not None:
@@ -52,7 +52,7 @@ def timeline(
     *,
     is_proven: bool = True,
 ) -> list[Step]:
-    """Returns the chains' events and the retries that index and relayer decided, in order of time.
+    """Returns the chains' events and the retries decided by index and relayer, in chronological order.
 
     Args:
         events: the message's events.

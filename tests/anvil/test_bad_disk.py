@@ -58,5 +58,5 @@ async def test_relayer_survives_a_full_readonly_or_failing_disk(
     with sqlite3.connect(database) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     connection.close()
-    unexpected = [line for line in relayer.lines if line["event"] == "step failed unexpectedly, will be repeated"]
+    unexpected = [line for line in relayer.lines if line["event"] == "step failed unexpectedly, will be retried"]
     assert not unexpected

@@ -29,7 +29,7 @@ FAILED, PENDING = 1, 4
 BETA_IS_SILENT = (
     "beta does not answer: what it has received and executed is known only as far as relayer and index have seen"
 )
-NOT_THERE = "does not answer, and this operation sends a transaction there"
+NOT_THERE = "does not respond, but this operation sends a transaction there"
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def test_gmp_is_paused_where_chains_answer(devnet: Devnet, tmp_path: Path) -> No
             none = waybill("gmp", "pause", "ccip", "--safe", "0x" + "11" * 20, "--json")
     assert (paused.code, roles.code, resumed.code) == (FAILED, 0, FAILED)
     assert none.code == FAILED
-    assert "no chain answers (alpha, beta): no batch was written" in none.err
+    assert "no chain responds (alpha, beta), so no batch was written" in none.err
     alpha, beta = paused.value["chains"]
     assert alpha["transactions"], "what can be stopped is stopped"
     assert alpha["pausedUntil"]

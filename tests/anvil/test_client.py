@@ -149,7 +149,7 @@ async def test_deployment_of_another_network_is_named_by_address(devnet: Devnet,
         destination="beta", recipient=DAPP.address, payload=b"", gmps=(Gmp.AXELAR,), check_recipient=False
     )
     with pytest.raises(
-        TransientError, match=f"{elsewhere} to a call is empty.* is the deployments file of this network"
+        TransientError, match=f"{elsewhere} to a call is empty.*Check that the deployments file is for this network"
     ):
         await Client(deployment, chains, DAPP).route("alpha", request)
 

@@ -65,7 +65,7 @@ async def test_safe_decides_and_its_signature_is_checked_again(
             )
             await _make_operator(devnet, chain, safe)
             await dlq("decide", first, "requeue", *why, "--maker", safe, "--draft", str(draft))
-            assert "confirms no such signature" in await dlq(
+            assert "rejects the signature, too" in await dlq(
                 "decide", first, "requeue", "--draft", str(draft), "--signature", await signed_by(1), code=FAILED
             )
             assert "even number of hex digits" in await dlq(

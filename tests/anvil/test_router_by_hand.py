@@ -104,6 +104,6 @@ def test_unfunded_message_is_found_and_funded(cast: Cast, devnet: Devnet, tmp_pa
     assert waybill.json("message", "fund", message_id)["gmps"] == ["hyperlane", "wormhole"]
     assert waybill.json("message", "show", message_id)["status"] == "ROUTED"
     again = waybill("message", "fund", message_id)
-    assert (again.code, "has been paid for" in again.err) == (1, True)
+    assert (again.code, "is already paid for" in again.err) == (1, True)
     paid = waybill("message", "fund", f"0x{cast.route(b'hello').id.hex()}")
-    assert (paid.code, "has been paid for" in paid.err) == (1, True)
+    assert (paid.code, "is already paid for" in paid.err) == (1, True)

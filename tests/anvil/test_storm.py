@@ -35,15 +35,15 @@ MESSAGES = 60
 RETRIED_EACH = 4  # messages, if there is a GMP left that has not taken it
 
 EXPLAINED = {
-    "step failed, will be repeated": "a node did not answer, or not sensibly",
+    "step failed, will be retried": "a node did not answer, or not sensibly",
     "delivery failed": "a node did not answer, or not sensibly; it is tried again",
     "messages missing, rereading the chain": "a node left logs out",
     "dispatch not recognised": "a node left a GMP's logs out, twice in a row",
-    "delivery missing, reopened": "a node showed a receipt that is not there",
-    "endpoint fails": "a node did not answer, or not sensibly",
-    "nonce taken by another signer": "a node was behind",
-    "transaction refused": "a node was behind, and knew of another state",
-    "sender's choice unreadable, delivery postponed": "a node did not answer, or not sensibly",
+    "block is final but router has no receipt, delivery reopened": "a node showed a receipt that is not there",
+    "endpoint failed": "a node did not answer, or not sensibly",
+    "nonce used by another signer": "a node was behind",
+    "transaction rejected": "a node was behind, and knew of another state",
+    "sender's delivery choice unreadable, delivery postponed": "a node did not answer, or not sensibly",
     "circuit breaker opened": "deliveries over one GMP failed in a row",
 }
 """Warnings that this weather accounts for; any other warning or error fails the test."""

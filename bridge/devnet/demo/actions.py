@@ -1,4 +1,4 @@
-"""The demonstration's atomic actions: one that every participant prepares, and one during which a chain is down."""
+"""The demonstration's atomic actions: one that all participants prepare, and one during which a chain is down."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _ACTS: Final = {FREEZE: "freeze", UNFREEZE: "unfreeze"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionOutcome:
-    """The outcome of an action as the chains report it.
+    """The outcome of an action, as reported by the chains.
 
     Attributes:
         act: Intended change to the asset.
         action: The action with its participants' states.
-        frozen: Whether the asset is frozen, by the name of a participant's chain.
+        frozen: Whether the asset is frozen, by name of the participant's chain.
     """
 
     act: int
@@ -62,7 +62,7 @@ class DemonstratedActions:
     """Begins actions on the example asset and reads their outcome from the coordinator and the participants."""
 
     def __init__(self, deployment: Deployment, chains: Mapping[int, EvmChain]) -> None:
-        """Uses the coordinator on the first chain and a participant on each other chain."""
+        """Connects to the coordinator on the first chain and to a participant on each other chain."""
         home, *others = deployment.chains
         self._deployment = deployment
         self._chains = chains
@@ -90,7 +90,7 @@ class DemonstratedActions:
         return action is not None and action.state.is_over
 
     async def outcomes(self) -> list[ActionOutcome]:
-        """Returns the outcome of each action in order."""
+        """Returns the outcome of each action, in order."""
         frozen = {there.name: await is_frozen(self._chains, there) for there in self._others}
         outcomes = []
         for number, act in enumerate(self._acts, start=1):

@@ -25,7 +25,7 @@ _LOG_RANGE = 2_000  # blocks
 
 @dataclass(slots=True)
 class MessageFacts:
-    """Counts and times from all chains' logs of one message."""
+    """Counts and times of one message, from all chains' logs."""
 
     routed: int = 0
     retries: int = 0
@@ -53,12 +53,12 @@ class Audit:
 
     @property
     def retried(self) -> int:
-        """Total number of retries."""
+        """Returns the total number of retries."""
         return sum(self.retries.values())
 
     @property
     def duplicates_absorbed(self) -> int:
-        """Deliveries without effect: late ones of other GMPs, and repeated ones."""
+        """Returns the number of deliveries without effect: late ones by other GMPs, and repeated ones."""
         return self.late_receipts + self.repeated_deliveries
 
 

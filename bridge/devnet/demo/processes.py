@@ -1,4 +1,4 @@
-"""Runs the demonstration's `waybill` processes and stops them reliably."""
+"""Runs the demonstration's `waybill` processes, and stops them reliably."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Service:
         Args:
             arguments: Command line without `waybill`.
             log: File for the output.
-            environment: Variables to set beside those of this process.
+            environment: Variables to set in addition to those of this process.
         """
         self._name = " ".join(arguments)
         self._log = log
@@ -45,14 +45,14 @@ class Service:
 
     @property
     def pid(self) -> int:
-        """Process id, which is also the group id."""
+        """The process id, which is also the group id."""
         return self._process.pid
 
     def check(self) -> None:
         """Checks that the process runs.
 
         Raises:
-            ProcessFailedError: it exited; the message contains the end of its log.
+            ProcessFailedError: the process exited; the message contains the end of its log.
         """
         code = self._process.poll()
         if code is not None:
@@ -60,7 +60,7 @@ class Service:
             raise ProcessFailedError(f"`waybill {self._name}` exited with status {code}; end of {self._log}:\n{tail}")
 
     def stop(self) -> None:
-        """Stops the process with SIGTERM, then kills what is left of its group."""
+        """Stops the process with SIGTERM, then kills the rest of its group."""
         try:
             if self._process.poll() is None:
                 self._process.send_signal(signal.SIGTERM)
@@ -70,7 +70,7 @@ class Service:
             self.kill()
 
     def kill(self) -> None:
-        """Kills the whole group."""
+        """Kills the whole process group."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()

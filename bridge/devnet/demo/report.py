@@ -1,4 +1,4 @@
-"""The demonstration's report, whose totals chains and index must agree on."""
+"""The demonstration's report. Chains and index must agree on its totals."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Report:
     def retries(self) -> dict[str, int]:
         """Counts of the stalled messages' retries that were requested, sent and executed.
 
-        Retries that the relayer sends unrequested are not counted.
+        Retries that the relayer sends without a request are not counted.
         """
         return {
             "requested": len(self.requested),
@@ -88,7 +88,7 @@ def require_agreement(audit: Audit, index: Mapping[str, Any]) -> None:
         if from_chains[name] != index[name]
     ]
     if different:
-        raise DisagreementError("chains and index disagree\n" + "\n".join(different))
+        raise DisagreementError("chains and index disagree:\n" + "\n".join(different))
 
 
 def require_a_good_end(report: Report) -> None:
@@ -107,7 +107,7 @@ def require_a_good_end(report: Report) -> None:
         raise DisagreementError(f"actions took effect on some chains only: {torn}")
     ends = [outcome.action.state for outcome in report.actions]
     if ends != [ActionState.COMMITTED, ActionState.ABORTED]:
-        raise DisagreementError(f"one action should be committed and one aborted; they are {ends}")
+        raise DisagreementError(f"expected one committed and one aborted action, got {ends}")
 
 
 def _comparable(audit: Audit) -> dict[str, Any]:

@@ -201,7 +201,7 @@ class Demonstration:
             for service in services:
                 service.check()
             if time.monotonic() > deadline:
-                raise DisagreementError(f"after {_PATIENCE} s not all messages {what}; logs are in {self._folder}")
+                raise DisagreementError(f"not all messages {what} within {_PATIENCE} s; see the logs in {self._folder}")
             await asyncio.sleep(_POLL)
 
     async def _executed(self, sent: Sequence[Sent]) -> bool:
@@ -211,11 +211,11 @@ class Demonstration:
     async def _requested(self) -> bool:
         requested = await self._requests()
         if wrong := [f"0x{message_id.hex()}" for message_id in requested - self._stalled]:
-            raise DisagreementError(f"the index asks to retry {sorted(wrong)}, which did not stall")
+            raise DisagreementError(f"the index requested retries of {sorted(wrong)}, which had not stalled")
         return requested == self._stalled
 
     async def _requests(self) -> frozenset[bytes]:
-        """Returns the traffic's messages whose retry the index requested; actions' messages may stall, too."""
+        """Returns the traffic's messages whose retry the index requested, without messages of actions."""
         requests = await self._index.requests_after(0, _MOST_REQUESTS)
         return frozenset(request.message_id for request in requests) & self._traffic
 
@@ -249,11 +249,11 @@ async def demonstrate(network: Devnet, index_url: str, folder: Path, say: Say, f
     """Runs the demonstration on a fresh network; its processes run until `finished` returns.
 
     Args:
-        network: with three chains.
-        index_url: of the store that `waybill index run` writes.
-        folder: for logs.
-        say: tells what has happened.
-        finished: called with the report.
+        network: A devnet with three chains.
+        index_url: URL of the store that `waybill index run` writes.
+        folder: Folder for logs.
+        say: Callback for progress lines.
+        finished: Called with the report; the processes run until it returns.
 
     Raises:
         ProcessFailedError: a process exited.

@@ -42,7 +42,7 @@ Planned = tuple[str, RouteRequest]
 
 
 def healthy(deployment: Deployment, count: int) -> list[Planned]:
-    """Returns messages between the first two chains that arrive while every GMP works."""
+    """Returns messages between the first two chains that arrive if every GMP works."""
     return _plan(deployment, _HEALTHY, count, "hello")
 
 

@@ -1,4 +1,4 @@
-"""Axelar's attester: waits for the approval at the destination's gateway, which Axelar's network sends itself.
+"""Axelar's attester: waits for the approval at the destination's gateway, which the Axelar network sends itself.
 
 Axelarscan shows a message's progress, but publishes nothing that a relayer could submit.
 """
@@ -21,7 +21,7 @@ class AxelarApprovals(DeploymentReader):
         message = axelar_message(self._deployment, dispatch)
         approved = await self._read(destination, gateway, GATEWAY, "isMessageApproved", *message)
         if not approved and not await self._read(destination, gateway, GATEWAY, "isMessageExecuted", *message[:2]):
-            raise AttestationPendingError(f"Axelar's network has not approved {dispatch.transport_id} yet")
+            raise AttestationPendingError(f"the Axelar network has not approved {dispatch.transport_id} yet")
         return b""
 
 

@@ -1,6 +1,6 @@
 """CCIP's adapter: `CCIPMessageSent` on the source, `OffRamp.execute` on the destination.
 
-Lanes of CCIP 1.6 are recognised, but only CCIP's own nodes deliver their messages.
+The adapter recognises lanes of CCIP 1.6, but only CCIP's own nodes deliver their messages.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class CcipAdapter(BaseAdapter):
         return Call(to=message.off_ramp, data=data, gas=gas)
 
     def _gas(self, gas_limit: int, envelope: bytes) -> int:
-        """Returns the gas with which the receiver gets `gas_limit`: up to three nested calls retain a 64th each."""
+        """Returns the gas that leaves `gas_limit` for the receiver: up to three nested calls retain a 64th each."""
         needed = self.DELIVERY_GAS + self.DELIVERY_GAS_PER_BYTE * len(envelope) + gas_limit * 105 // 100
         return min(needed, _MAX_GAS)
 

@@ -1,7 +1,7 @@
-"""CCIP's attester for public networks: CCIP's executor goes first, and the relayer executes after a failure or a stall.
+"""CCIP's attester for public networks. The relayer executes a message only after CCIP's executor failed or stalled.
 
-The verifiers' results come from CCIP's public API. The fee of the route has already paid for CCIP's own execution,
-which is why its executor goes first. Messages of CCIP 1.6 are left to CCIP's nodes.
+The verifiers' results come from CCIP's public API. CCIP's executor goes first because the message fee has
+already paid for it. CCIP's own nodes deliver messages of CCIP 1.6.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ SETTING: Final[tuple[Any, Any]] = (
 
 
 class CcipAttester(DeploymentReader):
-    """Waits for CCIP's executor, then fetches the verifiers' results with which any account may execute."""
+    """Waits for CCIP's executor, then fetches the verifiers' results, with which any account may execute."""
 
     def __init__(
         self, deployment: Deployment, chains: Mapping[int, Chain], hosts: Sequence[str], web: JsonDocuments
     ) -> None:
-        """Queries the API hosts in order."""
+        """Creates an attester that queries the API hosts in order."""
         super().__init__(deployment, chains)
         self._hosts = PublicHosts(hosts, web)
 
@@ -48,7 +48,7 @@ class CcipAttester(DeploymentReader):
         The attestation of an executed message has no results.
 
         Raises:
-            TerminalError: CCIP 1.6 has not delivered the message in time.
+            TerminalError: CCIP 1.6 has not delivered the message before the timeout.
         """
         if is_v1(dispatch):
             return await self._wait_for_v1(dispatch)

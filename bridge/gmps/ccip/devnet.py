@@ -168,7 +168,7 @@ class CcipOracles(SigningAttester):
 
 
 def _with_v_27(signature: bytes) -> bytes:
-    """Returns r and s, 64 bytes, of the equivalent signature with v = 27: negating s flips v."""
+    """Returns r and s (64 bytes) of the equivalent signature with v = 27: negating s flips v."""
     r, s, v = signature[:32], int.from_bytes(signature[32:64], "big"), signature[64]
     return r + (s if v == 27 else _CURVE_ORDER - s).to_bytes(32, "big")
 

@@ -1,4 +1,4 @@
-"""CCIP messages: `CCIPMessageSent` on the source, packed bytes that verifiers sign, `OffRamp.execute` by anyone."""
+"""CCIP messages: read from `CCIPMessageSent` on the source, and packed into the bytes that verifiers sign."""
 
 from __future__ import annotations
 
@@ -55,8 +55,7 @@ class CcipMessage:
         """Returns the message in an on-ramp's log, or None if the log is another event.
 
         Raises:
-            NotOursError: the packed encoding is not the one that Waybill's messages have, or the message carries
-                tokens.
+            NotOursError: the packed encoding differs from that of Waybill's messages, or the message carries tokens.
         """
         values = read_event(log, on_ramp, MESSAGE_SENT, _SENT, indexed=3)
         if values is None:
@@ -81,7 +80,7 @@ class CcipMessage:
 
     @property
     def packed(self) -> bytes:
-        """The encoding that verifiers sign and the off-ramp takes."""
+        """The encoding that verifiers sign and the off-ramp expects."""
         return self.header + len(self.data).to_bytes(2, "big") + self.data
 
     @property
@@ -145,7 +144,7 @@ def _split(packed: bytes) -> list[bytes]:
         NotOursError: the bytes are not a packed message of the known version.
     """
     if packed[:1] != bytes([_ENCODING]):
-        raise NotOursError(f"unknown version {packed[:1].hex() or 'none'} of the packed message")
+        raise NotOursError(f"unknown packed message version {packed[:1].hex() or '(empty)'}")
     values, at = [], _VERIFIERS_HASH.stop
     for size_of_length in (1, 1, 1, 1, 2, 2, 2):
         start = at + size_of_length

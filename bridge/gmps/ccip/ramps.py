@@ -29,14 +29,14 @@ async def find_on_ramps(
     Args:
         chain: Chain whose on-ramps are read.
         router: Address of CCIP's router.
-        given: Configured on-ramps by the file's keys onRamp and onRampV1.
+        given: Configured on-ramps, by the file's keys onRamp and onRampV1.
         selectors: CCIP's selectors of the other chains by chain name.
 
     Returns:
-        On-ramps by those keys, where configured ones take precedence; and a list of problems, one line each.
+        On-ramps by those keys, with configured ones taking precedence; and a list of problems, one line each.
 
     Raises:
-        UnansweredError: no endpoint answered.
+        UnansweredError: no endpoint responded.
     """
     try:
         ramps = {
@@ -88,7 +88,7 @@ def _list(ramps: Mapping[str, str], separator: str) -> str:
 
 
 async def wrong_selector(chain: Chain, selector: int, ramps: Mapping[str, str]) -> list[str]:
-    """Returns the on-ramps' disagreements with the configured selector of a chain, one line each.
+    """Returns the on-ramps that contradict the configured selector of a chain, one line each.
 
     Args:
         chain: Chain that the selector identifies.
@@ -96,7 +96,7 @@ async def wrong_selector(chain: Chain, selector: int, ramps: Mapping[str, str]) 
         ramps: On-ramps by the file's keys.
 
     Raises:
-        UnansweredError: no endpoint answered.
+        UnansweredError: no endpoint responded.
     """
     lines = []
     for key, ramp in ramps.items():

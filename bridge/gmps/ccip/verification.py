@@ -22,7 +22,7 @@ _LANES_OWN: Final = "0x" + "00" * 20  # the adapter's value for the lane's defau
 
 
 class CcipVerifiers(ThresholdVerification):
-    """Resolvers on one chain, for its lanes with all other chains. A lane of CCIP 1.6 accepts none."""
+    """Resolvers on one chain, for its lanes with all other chains. Lanes of CCIP 1.6 do not support resolvers."""
 
     NOUN = "CCIP verifier"
 
@@ -33,7 +33,7 @@ class CcipVerifiers(ThresholdVerification):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if (count := len(self.required) + len(self.optional)) > _MAX_VERIFIERS:
-            raise ValueError(f"{count} verifiers are listed; list at most {_MAX_VERIFIERS}")
+            raise ValueError(f"{count} verifiers are listed; at most {_MAX_VERIFIERS} are allowed")
         return self
 
     @property

@@ -30,7 +30,7 @@ _RECIPIENT: Final = slice(45, 77)
 
 
 class HyperlaneIsm(Verification):
-    """The interchain security module (ISM) that verifies messages to the adapter."""
+    """The interchain security module (ISM) that verifies messages for the adapter."""
 
     ism: Address
 

@@ -1,7 +1,7 @@
 """Hyperlane's attester: collects signed checkpoints from the locations that validators announced on chain.
 
-The destination's ISM defines whose signatures are needed. Supported are multisig ISMs by message id, and routing and
-aggregation ISMs over supported ones, which covers what Hyperlane deploys by default.
+The destination's ISM defines whose signatures are needed. Message-id multisig ISMs are supported, and routing
+and aggregation ISMs over them, which covers Hyperlane's default deployments.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class HyperlaneCheckpoints(DeploymentReader):
     def __init__(
         self, deployment: Deployment, chains: Mapping[int, Chain], announcements: Mapping[int, str], web: JsonDocuments
     ) -> None:
-        """Reads the validators' locations from `announcements`, the ValidatorAnnounce contracts by chain id."""
+        """Creates an attester; `announcements` are the ValidatorAnnounce contracts by chain id."""
         super().__init__(deployment, chains)
         self._announcements = announcements
         self._web = web
@@ -98,8 +98,8 @@ class HyperlaneCheckpoints(DeploymentReader):
     ) -> Any:
         """Returns the result of a view function, cached for `_CACHE_TIME`.
 
-        Meant for results that are the same for every message. If a cached result is outdated, the destination rejects
-        the delivery and the relayer retries it later.
+        Suitable for results that are the same for every message. If a cached result is outdated, the
+        destination rejects the delivery and the relayer retries it later.
 
         Raises:
             UnansweredError: see `DeploymentReader._read`.
@@ -190,19 +190,19 @@ class HyperlaneCheckpoints(DeploymentReader):
             TransientError: the validator has no location, or has not signed this message.
         """
         if not locations:
-            raise TransientError(f"{validator} has not announced a storage location")
+            raise TransientError(f"validator {validator} has not announced a storage location")
         url = f"{public_url(locations[-1])}/checkpoint_{dispatch.evidence['leaf']}_with_id.json"
         document = await self._web.json(url)
         if document is None:
-            raise TransientError(f"{validator} has not signed yet")
+            raise TransientError(f"validator {validator} has not signed yet")
         try:
             root = decode_hex(document["value"]["checkpoint"]["root"])
             signature = decode_hex(document["serialized_signature"])
             signer = _signer(_checkpoint_hash(dispatch, source, root), signature)
         except (LookupError, TypeError, AttributeError, ValueError, BadSignature, ValidationError) as error:
-            raise TransientError(f"{url} is not a signed checkpoint: {error!r}") from error
+            raise TransientError(f"{url} did not return a signed checkpoint: {error!r}") from error
         if signer != to_canonical_address(validator):
-            raise TransientError(f"{url} is not signed by {validator} for this message")
+            raise TransientError(f"{url} returned a checkpoint that {validator} did not sign for this message")
         return root, signature
 
 
@@ -210,7 +210,7 @@ def public_url(location: str) -> str:
     """Returns the public URL of a validator's storage location: an Amazon or Google bucket, or plain HTTP.
 
     Raises:
-        TransientError: the location is of another kind; the validator may announce a new one.
+        TransientError: the location's scheme is not supported; the validator may announce another location.
     """
     scheme, _, rest = location.rstrip("/").partition("://")
     if scheme in ("http", "https"):
@@ -225,7 +225,7 @@ def public_url(location: str) -> str:
 
 
 def _checkpoint_hash(dispatch: Dispatch, source: ChainDeployment, root: bytes) -> bytes:
-    """Returns the hash of a message's checkpoint, which validators sign behind Ethereum's prefix."""
+    """Returns the hash of a message's checkpoint, which validators sign with Ethereum's message prefix."""
     contracts = HyperlaneContracts.of(source)
     leaf = int(dispatch.evidence["leaf"]).to_bytes(4, "big")
     tree = _tree(contracts.domain, contracts.merkle_tree_hook)
@@ -233,7 +233,7 @@ def _checkpoint_hash(dispatch: Dispatch, source: ChainDeployment, root: bytes) -
 
 
 def _signer(checkpoint: bytes, signature: bytes) -> bytes:
-    """Returns the 20-byte address that signed a checkpoint. eth_account would take three times as long.
+    """Returns the address (20 bytes) that signed a checkpoint. eth_account would take three times as long.
 
     Raises:
         BadSignature, ValidationError: the signature is invalid.
@@ -264,8 +264,8 @@ def create_attester(sources: AttestationSources) -> HyperlaneCheckpoints:
     missing = [chain.name for chain in with_hyperlane if chain.name not in announce_contracts]
     if missing:
         raise AttestationError(
-            f"no ValidatorAnnounce contract is known for {', '.join(missing)}: name it in"
-            " [attestations.hyperlane] or the deployments file, or leave hyperlane out of `gmps`"
+            f"no ValidatorAnnounce contract is known for {', '.join(missing)}: add it to "
+            "[attestations.hyperlane] or the deployments file, or leave hyperlane out of `gmps`"
         )
     announcements = {chain.chain_id: announce_contracts[chain.name] for chain in with_hyperlane}
     return HyperlaneCheckpoints(sources.deployment, sources.chains, announcements, sources.web)

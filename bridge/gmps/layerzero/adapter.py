@@ -57,7 +57,11 @@ class LayerZeroContracts(GmpContracts):
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """A packet: version 1 byte, nonce 8, source eid 4, sender 32, destination eid 4, receiver 32, guid 32, message."""
+    """A packet.
+
+    Lengths in bytes: version 1, nonce 8, source eid 4, sender 32, destination eid 4, receiver 32, guid 32; then
+    the message.
+    """
 
     encoded: bytes
 
@@ -130,16 +134,16 @@ class Packet:
 
     @property
     def path(self) -> tuple[str, int, bytes]:
-        """Receiver, source eid and sender, which share one sequence of nonces."""
+        """Returns receiver, source eid and sender, which identify a sequence of nonces."""
         return self.receiver, self.source_eid, self.sender
 
 
 class LayerZeroAdapter(BaseAdapter):
     """Delivers packets with `lzReceive`, which anyone may call.
 
-    A failed delivery reverts completely and may be repeated. If LayerZero's executor fails to deliver first, it leaves
-    an alert event, and the packet stays deliverable. There is no attestation to submit: verifiers write to the
-    destination, and a delivery is retried until they have.
+    A failed delivery reverts completely and may be repeated. If LayerZero's executor tried first and failed, it
+    emitted an alert event, and the packet is still deliverable. There is no attestation to submit: verifiers
+    write to the destination, and a delivery is retried until they have.
     """
 
     CONTRACTS = LayerZeroContracts
@@ -166,7 +170,7 @@ class LayerZeroAdapter(BaseAdapter):
             # received.
             if packet.nonce <= await self._read(destination, endpoint, ENDPOINT, "lazyInboundNonce", *packet.path):
                 return None
-            raise TransientError(f"LayerZero's verifiers have not committed packet {dispatch.transport_id} yet")
+            raise TransientError(f"the LayerZero verifiers have not committed packet {dispatch.transport_id} yet")
         origin = (packet.source_eid, packet.sender, packet.nonce)
         data = ENDPOINT.encode("lzReceive", origin, packet.receiver, packet.guid, packet.message, b"")
         return self._with_gas(Call(to=endpoint, data=data, by_anyone=True), dispatch.envelope)

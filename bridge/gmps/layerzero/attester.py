@@ -10,7 +10,7 @@ from bridge.protocol.ports import Dispatch
 
 
 class LayerZeroVerifications:
-    """Returns empty attestations; the adapter itself checks that the endpoint has verified a packet."""
+    """Returns empty attestations; the adapter checks whether the endpoint has verified a packet."""
 
     async def attest(self, dispatch: Dispatch) -> bytes:  # noqa: ARG002  # the attestation is the destination's state
         """See `Attester.attest`."""
@@ -18,5 +18,5 @@ class LayerZeroVerifications:
 
 
 def create_attester(sources: AttestationSources) -> LayerZeroVerifications:  # noqa: ARG001  # needs no source
-    """Returns an attester that needs no source."""
+    """Returns an attester, which needs no sources."""
     return LayerZeroVerifications()

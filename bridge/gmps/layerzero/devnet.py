@@ -129,9 +129,9 @@ def _create_executor(
 class LayerZeroVerifiers(SigningAttester):
     """The DVN: its signers verify packets, and its node submits and commits the verifications.
 
-    LayerZero commits the packets of a path in order. The node therefore writes the missing verifications of earlier
-    packets with the requested one, and those of later packets that were requested meanwhile. It writes one batch at a
-    time to each destination.
+    LayerZero commits the packets of a path in order. With a requested verification, the node therefore also
+    writes the missing ones of earlier packets, and those requested since the last batch. It writes one batch at
+    a time to each destination.
     """
 
     DEFAULT_SIGNERS = SIGNERS[:QUORUM]

@@ -82,9 +82,9 @@ class WormholeAdapter(BaseAdapter):
         )
 
     async def _simulated(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
-        """Falls back to the router's current adapter.
+        """Falls back to the router's current adapter if the known one was replaced.
 
-        A VAA names no destination, so the adapter that replaced the known one can deliver it, too.
+        A VAA names no destination, so any adapter of the router can deliver it.
         """
         try:
             return await super()._simulated(dispatch, attestation)

@@ -1,4 +1,4 @@
-"""Wormhole's attester: fetches signed VAAs from Wormholescan, or any service with the guardians' REST interface."""
+"""Wormhole's attester: fetches signed VAAs from Wormholescan, or from any service with the guardians' REST API."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class WormholeVaas:
     """Fetches VAAs and checks that they belong to the message; the core checks their signatures."""
 
     def __init__(self, deployment: Deployment, hosts: Sequence[str], web: JsonDocuments) -> None:
-        """Queries the hosts in order."""
+        """Creates an attester that queries the hosts in order."""
         self._deployment = deployment
         self._hosts = PublicHosts(hosts, web)
 

@@ -1,1 +1,1 @@
-"""The pages, by subject. Each page is a plain function: reading a store blocks, so pages run in threads."""
+"""The pages, by subject. Each page is a synchronous function that runs in a thread, since reading a store blocks."""

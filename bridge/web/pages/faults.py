@@ -32,7 +32,7 @@ _BURST: Final = 600  # maximum seconds between two duplicates of one burst
 
 
 def faults(explorer: Explorer) -> Response:
-    """Shows contradictions, the worst first, and bursts of duplicates, the newest first."""
+    """Shows contradictions, worst first, and bursts of duplicates, newest first."""
     sections = [_contradictions(explorer), _duplicates(explorer)]
     return explorer.sections("Faults", sections, here="/faults", live=("sections",))
 
@@ -78,7 +78,7 @@ def _duplicates(explorer: Explorer) -> Section:
 
 
 def bursts(duplicates: Iterable[DuplicateRecord]) -> list[list[DuplicateRecord]]:
-    """Groups duplicates of the same GMP on the same chain that followed one another, newest first."""
+    """Groups consecutive duplicates of the same GMP on the same chain, newest first."""
     open_bursts: dict[tuple[int, int], list[DuplicateRecord]] = {}
     found: list[list[DuplicateRecord]] = []
     for one in sorted(duplicates, key=lambda one: -one.block_time):

@@ -30,7 +30,7 @@ def gmps(explorer: Explorer) -> Response:
 
 
 def lane_table(explorer: Explorer, only: Ends | None = None) -> Table:
-    """Returns the figures of the last 24 hours, of all lanes or one."""
+    """Returns a table of the last 24 hours' figures, for all lanes or one."""
     sources, index, day = explorer.sources, explorer.sources.index(), look(explorer.day, explorer.settings.patience)
     figures = lane_figures(sources.deployment, index, sources.store(), day.lanes) if index and day else []
     rows = [
@@ -51,7 +51,7 @@ def lane_table(explorer: Explorer, only: Ends | None = None) -> Table:
 
 
 def gmp_table(explorer: Explorer, only: int | None = None) -> Table:
-    """Returns the figures of the last 24 hours, of all GMPs or one."""
+    """Returns a table of the last 24 hours' figures, for all GMPs or one."""
     sources, index, day = explorer.sources, explorer.sources.index(), look(explorer.day, explorer.settings.patience)
     figures = gmp_figures(sources.deployment, sources.store(), day.gmps) if index and day else []
     rows: list[list[Cell]] = [
@@ -81,7 +81,7 @@ def _percentiles(found: Sequence[tuple[str, float]]) -> list[Cell]:
 
 
 def _checks(lane: LaneFigures) -> Cell:
-    """Whether index and routers agree about a lane's totals."""
+    """Shows whether index and routers agree about a lane's totals."""
     verdicts = {one.verdict for one in lane.checks}
     if not verdicts:
         return "not compared"

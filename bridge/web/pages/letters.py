@@ -1,4 +1,4 @@
-"""Dead letters: the list, and one of them with what an operator can decide."""
+"""Dead letters: the list, and one letter with the possible decisions."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ _ROWS: Final = 50
 
 
 def dead_letters(explorer: Explorer, status: str, *, from_messages: bool) -> Response:
-    """Shows the deliveries that the relayer gave up."""
+    """Shows the deliveries that the relayer has given up."""
     try:
         chosen = LetterStatus(status) if status else None
     except ValueError:
-        raise BadLinkError(f"status {status[:40]!r} is not a state of a dead letter") from None
+        raise BadLinkError(f"status {status[:40]!r} is not a dead-letter status") from None
     log, store = explorer.sources.dead_letters(), explorer.sources.store()
     found, without = listed(log, store, chosen, _ROWS)
     rows: list[list[Cell]] = [
@@ -103,7 +103,7 @@ def _without_letter(explorer: Explorer, entries: Sequence[OutboxEntry]) -> Secti
 
 
 def letter(explorer: Explorer, request: Request, event_id: str) -> Response:
-    """Shows one dead letter. Visitors who are not operators see only that it exists."""
+    """Shows one dead letter. Visitors who are not operators only see that it exists."""
     shown = read_letter(explorer.sources, event_id)
     if shown is None:
         return explorer.problem(404, f"no dead letter {event_id[:200]!r}")

@@ -74,7 +74,7 @@ def test_a_safe_at_no_address_is_refused(waybill: Command) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("{", "is not JSON (line 1"),
+        ("{", "is not valid JSON (line 1"),
         ('{"version": 2, "network": "devnet", "chains": []}', "version: Input should be 1"),
         (
             '{"version": 1, "network": "devnet", "chains": [], "extra": 1}',
@@ -96,16 +96,16 @@ def test_corrupt_deployments_file_is_rejected(waybill: Command, deployed: Path, 
     [
         (["--gmps", "pigeon"], "unknown GMP 'pigeon'; the GMPs are hyperlane"),
         (["--gmps", "axelar"], "alpha → beta has no axelar"),
-        (["--gmps", "wormhole,wormhole"], "wormhole is named twice"),
-        (["--gmps", ","], "no GMP named"),
+        (["--gmps", "wormhole,wormhole"], "wormhole appears more than once"),
+        (["--gmps", ","], "no GMP given"),
         (["--to", "gamma"], "has no chain 'gamma'; its chains are alpha (31337), beta (31338)"),
         (["--to", "alpha"], "source and destination are both alpha"),
         (["--gmps", "wormhole", "--quorum", "2"], "--quorum 2 can't be reached with 1 GMPs"),
         (["--gmps", "wormhole", "--kind", "poem"], "unknown kind 'poem'; the kinds are plain"),
         (["--gmps", "wormhole", "--payload", "0xzz"], "'0xzz' is not a payload of hex digits"),
-        (["--gmps", "wormhole", "--key", "0x12"], "not a private key: 0x and 64 hex digits are needed"),
+        (["--gmps", "wormhole", "--key", "0x12"], "not a private key: expected 0x and 64 hex digits"),
         (["--gmps", "wormhole", "--recipient", "0x12"], "'0x12' is not an EVM address"),
-        (["--gmps", "wormhole", "--signer", "owner"], "the settings have no account 'owner'; they have no accounts"),
+        (["--gmps", "wormhole", "--signer", "owner"], "no account 'owner' in the settings; they have no accounts"),
         (["--gmps", "wormhole", "--safe", "0x12"], "--safe 0x12 can't be used here"),
         (["--colour", "red"], "No such option: --colour"),
     ],
@@ -166,7 +166,7 @@ def test_a_relayer_s_store_from_a_newer_version_is_refused(waybill: Command, hom
     made.close()
     ended = waybill("message", "show", "0x" + "ab" * 32)
     assert (ended.code, ended.out) == (FAILED, "")
-    assert "made by a newer Waybill" in ended.err
+    assert "written by a newer Waybill" in ended.err
 
 
 @pytest.mark.usefixtures("deployed")

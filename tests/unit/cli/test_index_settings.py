@@ -127,7 +127,7 @@ def test_a_flag_goes_over_the_file(
     [
         ("[index]\nstall_after = 0", "stall_after"),
         ("[index]\nstal_after = 5", "stal_after"),
-        ("[index.stall_after_by_kind]\npigeon = 5", "'pigeon' is not a kind of message; the kinds are plain"),
+        ("[index.stall_after_by_kind]\npigeon = 5", "'pigeon' is not a message kind; the kinds are plain"),
         ("[index.stall_after_by_kind]\nplain = 0", r"index\.stall_after_by_kind\.plain is 0"),
         ('[[index.lanes]]\nsource = "gamma"\nstall_after = 5', "has no chain 'gamma'; its chains are alpha, beta"),
         ("[chains.alpha]\nbatch = 0", "batch"),

@@ -52,7 +52,7 @@ def changed(tmp_path: Path, path: tuple[str | int, ...], value: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("create", "x", "--chains", "sepolia,pluto"), "'pluto' is not in the table"),
+        (("create", "x", "--chains", "sepolia,pluto"), "'pluto' is not in the address table"),
         (("create", "x", "--chains", "sepolia,base"), "base cannot share a network with testnets"),
         (("create", "x", "--chains", "sepolia"), "at least two different chains"),
         (("create", "x", "--chains", "sepolia,sepolia"), "at least two different chains"),
@@ -185,9 +185,13 @@ def test_a_single_verifier_is_refused_unless_it_is_accepted(waybill: Command, tm
     [
         (uln(FIRST, SECOND), "default", "set on one end and left to the default"),
         (uln(FIRST, SECOND), uln(FIRST), "different numbers of LayerZero DVNs"),
-        (uln(FIRST, FIRST), uln(FIRST, SECOND), "a LayerZero DVN is listed twice"),
+        (uln(FIRST, FIRST), uln(FIRST, SECOND), "is listed more than once"),
         (uln(), uln(FIRST, SECOND), "no LayerZero DVN is listed"),
-        (uln(FIRST) | {"optionalDvns": [SECOND], "optionalThreshold": 2}, uln(FIRST), "optionalThreshold is 2 for 1"),
+        (
+            uln(FIRST) | {"optionalDvns": [SECOND], "optionalThreshold": 2},
+            uln(FIRST),
+            "optionalThreshold is 2, but 1 optional",
+        ),
     ],
 )
 def test_dvns_that_could_never_verify_are_refused(

@@ -44,7 +44,7 @@ def failed(waybill: Command) -> dict[str, str]:
     ("text", "check", "complaints"),
     [
         ("retention = 700\n", "settings", ["dedup window is 700"]),
-        ("retention = ", "settings", ["is not TOML"]),
+        ("retention = ", "settings", ["is not valid TOML"]),
         ("poll_interval = 0\nspeed = 1\n", "settings", ["poll_interval", "speed", "waybill.toml"]),
         (
             f'signers = "one"\n[accounts.one]\nremote = "http://127.0.0.1:9000"\naddress = "0x{"aa" * 20}"\nchains = ["alpha"]\n',
@@ -60,7 +60,7 @@ def failed(waybill: Command) -> dict[str, str]:
             f'relayer_key = "{KEY}"\n[chains.alpha]\nagreement = 2\n[chains.beta]\nrpc_urls = ["rpc.example"]\n',
             "relayer run",
             [
-                "has 1 endpoints, and 2 have to agree: name more of them in rpcUrls of chain 'alpha'",
+                "agreement is 2, but only 1 endpoint(s) are configured. Add endpoints in rpcUrls of chain 'alpha'",
                 '"rpc.example" is not a JSON-RPC URL',
             ],
         ),

@@ -185,7 +185,7 @@ async def test_re_issue_is_one_new_message_naming_the_old() -> None:
     dead_letter_queue = Office()
     event_id = await dead_letter_queue.letter()
     for other in (STRANGER, OPERATOR):
-        with pytest.raises(DecisionError, match="only its sender"):
+        with pytest.raises(DecisionError, match="only sender"):
             await dead_letter_queue.review.decide(event_id, Decision.RETRY, "because", sender=other)
     assert dead_letter_queue.chains[ALPHA].sent == []
     record = await dead_letter_queue.review.decide(event_id, Decision.RETRY, "because", sender=SENDER)
@@ -270,7 +270,7 @@ async def test_re_issued_message_is_not_delivered_beside_its_successor() -> None
     drafted = [signed(await review.draft(one, Decision.REQUEUE, "early", OPERATOR.address), OPERATOR) for one in ids]
     await review.decide(ids[0], Decision.RETRY, "because", sender=SENDER)
     (new,) = dead_letter_queue.chains[ALPHA].sent
-    follow = f"re-issued as 0x{new.id.hex()}, and is not requeued.*`waybill message show 0x{new.id.hex()}`"
+    follow = f"re-issued as 0x{new.id.hex()}, so it can't be requeued.*`waybill message show 0x{new.id.hex()}`"
     for event_id, document in zip(ids, drafted, strict=True):
         with pytest.raises(DecisionError, match=follow):
             await review.decide(event_id, Decision.REQUEUE, "the gateway is back")
@@ -291,9 +291,7 @@ async def test_unreadable_letter_can_be_abandoned_or_escalated() -> None:
     (entry,) = service.claim()
     await service.mark_dead(replace(entry, dispatch=replace(entry.dispatch, envelope=entry.dispatch.envelope[:20])))
     for unreadable in (review.open(entry.event_id), review.decide(entry.event_id, Decision.RETRY, "because")):
-        with pytest.raises(
-            DecisionError, match=r"can't be read: an envelope has at least 239 bytes.*waybill dlq export"
-        ):
+        with pytest.raises(DecisionError, match=r"can't be read: .*the header alone takes 239.*waybill dlq export"):
             await unreadable
     await review.decide(entry.event_id, Decision.GOVERNANCE_ESCALATION, "the store was damaged")
     (proposal,) = dead_letter_queue.chains[ALPHA].sent

@@ -48,7 +48,7 @@ async def test_wrong_chain_error_names_url_and_both_ids(serve: Serve) -> None:
 
 async def test_what_is_no_url_is_refused_without_what_may_be_a_key() -> None:
     with pytest.raises(
-        WrongChainError, match="is not a JSON-RPC URL: it must begin with http:// or https://; correct"
+        WrongChainError, match="is not a JSON-RPC URL: it must start with http:// or https://; correct"
     ) as refused:
         await EvmChain.connect(ALPHA, ["https://sound.example", "127.0.0.1:8545/secret"])
     assert '"127.0.0.1:8545"' in str(refused.value)
@@ -100,7 +100,7 @@ async def test_outage_is_reported_once_per_process(serve: Serve) -> None:
             await server.stop()
         await ask()
     events = [one["event"] for one in logs if one.get("endpoint") == down.url]
-    assert events == ["endpoint fails", "endpoint answers again", "endpoint fails"]
+    assert events == ["endpoint failed", "endpoint recovered", "endpoint failed"]
 
 
 FAILURES: dict[str, Behaviour] = {

@@ -178,7 +178,7 @@ def test_what_will_not_change_is_not_asked_again(error: RpcError, catches_up: bo
 
 @pytest.mark.parametrize(
     ("theirs", "why"),
-    [(None, "is behind: it has no block 9 yet"), (OTHERS, "is on another branch: its block 9 is 0x0202")],
+    [(None, "is behind: it has no block 9 yet"), (OTHERS, "is on another branch: its block 9 has hash 0x0202")],
 )
 def test_another_endpoint_must_have_the_block_that_we_have(theirs: bytes | None, why: str) -> None:
     transport = Transport(EndpointPolicy(try_seconds=0.0), first=sound, second=lambda one: sound(one, block=theirs))
@@ -228,7 +228,7 @@ def test_a_block_is_gone_only_if_each_endpoint_has_another_one() -> None:
     block = KnownBlock(9, OURS)
     assert asyncio.run(transport.pool.anyone_has(block)) is False
     transport.nodes[SECOND] = failing(TransientRpcError("down"))
-    with pytest.raises(TransientRpcError, match="not each says that it has another in its place: down"):
+    with pytest.raises(TransientRpcError, match="not all endpoints report a different block at that height: down"):
         asyncio.run(transport.pool.anyone_has(block))
     transport.nodes[SECOND] = sound
     assert asyncio.run(transport.pool.anyone_has(block)) is True

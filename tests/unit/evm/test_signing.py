@@ -128,7 +128,7 @@ async def test_another_transaction_than_was_asked_for_is_not_taken(server: RpcSe
     service = Service()
     service.changes = changes
     server.behaviour = service.answer
-    with pytest.raises(TransientError, match="another transaction than nonce 7 on chain 31337"):
+    with pytest.raises(TransientError, match="a transaction other than nonce 7 on chain 31337"):
         await RemoteSigner(server.url, ADDRESS).sign(TRANSACTION)
 
 
@@ -136,16 +136,16 @@ async def test_another_account_s_signature_is_not_taken(server: RpcServer) -> No
     service = Service()
     service.key = "0x" + "22" * 32
     server.behaviour = service.answer
-    with pytest.raises(TransientError, match="another transaction"):
+    with pytest.raises(TransientError, match="a transaction other than"):
         await RemoteSigner(server.url, ADDRESS).sign(TRANSACTION)
 
 
 ANSWERS: dict[str, tuple[Answer, str]] = {
-    "refusal": (error(-32000, "policy"), "refuses.*policy"),
+    "refusal": (error(-32000, "policy"), "rejected the request.*policy"),
     "nothing": ({"result": None}, "not a transaction"),
-    "nonsense": ({"result": "0x1234"}, "another transaction"),
-    "500": (web.Response(status=500), "does not answer"),
-    "text": (web.Response(text="busy"), "does not answer"),
+    "nonsense": ({"result": "0x1234"}, "a transaction other than"),
+    "500": (web.Response(status=500), "did not respond"),
+    "text": (web.Response(text="busy"), "did not respond"),
 }
 
 
@@ -158,7 +158,7 @@ async def test_a_remote_signer_that_does_not_sign_may_do_so_later(server: RpcSer
 
 
 async def test_a_remote_signer_that_is_not_there_may_come_back() -> None:
-    with pytest.raises(TransientError, match="does not answer"):
+    with pytest.raises(TransientError, match="did not respond"):
         await RemoteSigner("http://127.0.0.1:1", ADDRESS).sign(TRANSACTION)
 
 
@@ -224,16 +224,16 @@ async def test_remote_signer_gets_the_configured_certificate(
     signer = opened(SignerSource.model_validate(named | {"certificate": certificates.client}))
     signed, local = await signer.sign(TRANSACTION), await LocalSigner.from_key(KEY).sign(TRANSACTION)
     assert signed.raw == local.raw
-    with pytest.raises(TransientError, match="does not answer"):
+    with pytest.raises(TransientError, match="did not respond"):
         await opened(SignerSource.model_validate(named)).sign(TRANSACTION)
-    with pytest.raises(TransientError, match="does not answer"):  # the service's certificate is checked, too
+    with pytest.raises(TransientError, match="did not respond"):  # the service's certificate is checked, too
         await RemoteSigner(known_clients_only, ADDRESS).sign(TRANSACTION)
 
 
 def test_certificates_that_can_not_be_used_are_named(tmp_path: Path, certificates: Certificates) -> None:
     nothing = tmp_path / "nothing.pem"
     for named in ({"certificate": nothing}, {"authority": nothing}, {"certificate": certificates.authority}):
-        with pytest.raises(InvalidKeyError, match=r"\.pem can't be used as certificates of a remote signer"):
+        with pytest.raises(InvalidKeyError, match=r"\.pem can't be loaded as a remote signer's certificates"):
             RemoteSigner("https://127.0.0.1", ADDRESS, **named)
     with pytest.raises(ValueError, match="certificate and authority are for a remote signer at https://"):
         SignerSource(remote="http://127.0.0.1", address=ADDRESS, certificate=certificates.client)

@@ -61,9 +61,9 @@ async def test_error_is_logged_once_with_its_end() -> None:
             Step(TransientError("a"), TransientError("a"), TerminalError("b"), ZeroDivisionError("c"), False), 60
         )
     assert [(line["log_level"], line["event"]) for line in logs] == [
-        ("warning", "step failed, will be repeated"),
-        ("warning", "step failed, will be repeated"),
-        ("error", "step failed unexpectedly, will be repeated"),
+        ("warning", "step failed, will be retried"),
+        ("warning", "step failed, will be retried"),
+        ("error", "step failed unexpectedly, will be retried"),
         ("info", "step recovered"),
     ]
     assert logs[-1]["failures"] == 4

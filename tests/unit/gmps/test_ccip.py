@@ -52,7 +52,7 @@ def test_a_message_is_read_whole_and_again_from_its_evidence() -> None:
 @for_each_case(
     "content, reason",
     [
-        (packed(ENVELOPE, version=2), "unknown version 02"),
+        (packed(ENVELOPE, version=2), "unknown packed message version 02"),
         (PACKED + b"\0", "length fields add up to"),
         (PACKED[:60], "length fields add up to"),
         (packed(ENVELOPE, tokens=b"token"), "carries tokens"),

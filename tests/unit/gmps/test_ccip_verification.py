@@ -44,12 +44,12 @@ def test_verifier_choice_becomes_one_call() -> None:
 @for_each_case(
     "section, complaint",
     [
-        ({"required": [ONE, ONE]}, "listed twice"),
-        ({"required": [ONE], "optional": [ONE], "optionalThreshold": 1}, "listed twice"),
+        ({"required": [ONE, ONE]}, "listed more than once"),
+        ({"required": [ONE], "optional": [ONE], "optionalThreshold": 1}, "listed more than once"),
         ({"required": []}, "no CCIP verifier is listed"),
-        ({"required": [f"0x{number:040x}" for number in range(1, 18)]}, "list at most 16"),
-        ({"required": [ONE], "optional": [OTHER]}, "optionalThreshold is 0 for 1"),
-        ({"required": [ONE], "optional": [OTHER], "optionalThreshold": 2}, "optionalThreshold is 2 for 1"),
+        ({"required": [f"0x{number:040x}" for number in range(1, 18)]}, "at most 16 are allowed"),
+        ({"required": [ONE], "optional": [OTHER]}, "optionalThreshold is 0, but 1 optional"),
+        ({"required": [ONE], "optional": [OTHER], "optionalThreshold": 2}, "optionalThreshold is 2, but 1 optional"),
         ({"required": [ONE], "optional": [DEFAULT], "optionalThreshold": 1}, "optional"),
     ],
 )

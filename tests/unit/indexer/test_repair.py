@@ -133,7 +133,9 @@ def test_silent_endpoint_prevents_a_finality_verdict(world: World, silent: str, 
     before = world.lake.events(BETA, 0, 9)
     with (
         world.asking(*[world.beta] * forked, nodes[silent]) as reader,
-        pytest.raises(TransientRpcError, match=rf"(?s)block 3 with hash 0x.*http://node{int(forked)}.*taken out"),
+        pytest.raises(
+            TransientRpcError, match=rf"(?s)block 3 with hash 0x.*http://node{int(forked)}.*or remove an endpoint"
+        ),
     ):
         find_violation(reader, world.history)
     assert world.lake.events(BETA, 0, 9) == before

@@ -21,7 +21,7 @@ def test_address_is_accepted_in_one_case_or_checksummed(text: str) -> None:
 def test_possible_private_key_is_refused_and_hidden() -> None:
     key = "ab" * 32
     for text in (key, f"0x{key}"):
-        with pytest.raises(AddressError, match="64 hex digits are not an EVM address, which has 40") as refused:
+        with pytest.raises(AddressError, match="expected an EVM address with 40 hex digits, got 64") as refused:
             checksummed(text)
         assert key not in str(refused.value)
         with pytest.raises(ValidationError) as invalid:

@@ -199,7 +199,7 @@ def test_all_contradictions_are_reported_before_the_start() -> None:
 
 
 def test_a_ttl_of_no_kind_is_refused() -> None:
-    with pytest.raises(SettingsError, match="not a kind of message"):
+    with pytest.raises(SettingsError, match="not a message kind"):
         Settings.load(reliability={"ttls": {"gossip": 5}})
 
 
@@ -263,7 +263,7 @@ async def test_hanging_phase_times_out_except_for_best_effort(
 
 
 def test_unknown_level_of_atomicity_is_refused() -> None:
-    with pytest.raises(SettingsError, match="not a kind of message"):
+    with pytest.raises(SettingsError, match="not a message kind"):
         Settings.load(atomicity={"gossip": "GUARANTEED"})
     with pytest.raises(SettingsError, match="ALL_OR_NOTHING"):
         Settings.load(atomicity={"query": "HALF"})

@@ -98,7 +98,7 @@ def test_no_flipped_byte_leaves_an_envelope_genuine(message: Message, data: st.D
 
 @given(messages, st.integers(min_value=0, max_value=HEADER_LENGTH - 1))
 def test_short_envelope_is_refused_with_its_length(message: Message, length: int) -> None:
-    with pytest.raises(EnvelopeError, match=f"this one has {length}"):
+    with pytest.raises(EnvelopeError, match=f"envelope has {length} bytes"):
         decode_envelope(message.encode()[:length])
 
 

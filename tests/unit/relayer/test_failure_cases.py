@@ -128,7 +128,7 @@ async def test_lost_envelope_ends_its_delivery_at_once(tmp_path: Path, kind: Kin
     entry, written = only_entry(store, bad), bridge.dead_letters.dead_letters()
     (failed,) = store.outbox.failures(entry.event_id)
     assert (failed.failure.code, entry.fence) == ("EnvelopeError", 1)
-    assert "at least 239 bytes, this one has 20" in failed.failure.message
+    assert "envelope has 20 bytes; the header alone takes 239" in failed.failure.message
     assert [(one.event_id, one.error_code) for one in written] == (
         [(entry.event_id, "EnvelopeError")] if leaves_letter else []
     )

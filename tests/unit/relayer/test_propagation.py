@@ -222,7 +222,7 @@ async def test_change_absent_from_its_source_is_not_forced(shown: Block | None) 
         await until(lambda: sent.created != [] and store.jobs.newest(SyncJob, sent.message.id) is not None)
         one._chains = {**world.chains, ALPHA: cast(Chain, Showing(shown))}
         await until(lambda: followed(store, sent.message).state is SyncState.DIVERGED, seconds=1500)
-        assert "no longer has the block that the record names" in followed(store, sent.message).outcome
+        assert "no longer has the block that the final record names" in followed(store, sent.message).outcome
     assert True not in counting.by_force
     await world.stop()
 
@@ -289,7 +289,7 @@ async def test_message_goes_forward_under_its_retaken_lock(lock: MessageLock) ->
         sent = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
         await until(lambda: sent.created != [] and store.observations.message(sent.message.id) is not None)
         if lock is MessageLock.LOST:
-            with pytest.raises(PropagationError, match="was released, or another was taken since"):
+            with pytest.raises(PropagationError, match="was released or replaced by another"):
                 await propagator.propagate(sent.message)
         else:
             assert "attempt 1 over" in await propagator.propagate(sent.message)

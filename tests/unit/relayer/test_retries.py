@@ -100,7 +100,7 @@ async def test_a_message_executed_meanwhile_needs_no_retry() -> None:
         await until(lambda: sent.created != [] and case.world.executions(sent.message) == 1)
         request = case.world.request_retry(sent.message)
         await until(lambda: totals(case.store.jobs.counts(RetryJob)) == {RetryState.NOT_NEEDED: 1})
-    assert job(case.store, request).outcome == "it was executed"
+    assert job(case.store, request).outcome == "the message was already executed"
     assert case.spent() == 0
     await case.world.stop()
 
@@ -114,7 +114,7 @@ async def test_a_message_that_has_expired_needs_no_retry(monkeypatch: pytest.Mon
         await until(lambda: sent.created != [])
         request = case.world.request_retry(sent.message)
         await until(lambda: totals(case.store.jobs.counts(RetryJob)) == {RetryState.NOT_NEEDED: 1})
-    assert job(case.store, request).outcome == "it has expired or was cancelled"
+    assert job(case.store, request).outcome == "the message has expired or was cancelled"
     assert case.spent() == 0
     await case.world.stop()
 
@@ -253,7 +253,7 @@ async def test_refused_retry_does_not_count_for_its_bound() -> None:
             await bridge.recovery.retry(sent.message.id)
         replace_envelope(case.store, sent.message.id, original)
         assert (await bridge.recovery.retry(sent.message.id)).attempt == 1
-        with pytest.raises(RetryFailedError, match="it was retried 1 times, and max_message_retries is 1"):
+        with pytest.raises(RetryFailedError, match="the message was retried 1 times; max_message_retries is 1"):
             await bridge.recovery.retry(sent.message.id)
     assert case.spent() == 1
     await case.world.stop()
@@ -274,6 +274,6 @@ async def test_a_retry_by_hand_that_can_not_be_made_says_why() -> None:
             await case.bridge.recovery.retry(bytes(32))
         case.world.down.clear()
         await until(lambda: case.world.executions(fixed.message) == 1)
-        with pytest.raises(RetryFailedError, match="it was executed"):
+        with pytest.raises(RetryFailedError, match="the message was already executed"):
             await case.bridge.recovery.retry(fixed.message.id)
     await case.world.stop()

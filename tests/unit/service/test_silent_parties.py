@@ -327,7 +327,7 @@ async def test_silent_letter_database_is_an_error_and_no_endless_wait(
 ) -> None:
     monkeypatch.setattr(dead_letters, "_ANSWER_SECONDS", QUICK)
     log = DeadLetterLog(silent.database)
-    with pytest.raises(StoreBusyError, match="does not answer within"):
+    with pytest.raises(StoreBusyError, match="did not respond within"):
         await log.in_thread(log.last_sequence)
 
 

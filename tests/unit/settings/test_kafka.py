@@ -61,7 +61,7 @@ def test_a_password_is_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     [
         ({"bootstrap_servers": "kafka"}, "bootstrap_servers"),
         ({"delivery": "at-most-once"}, "at-least-once"),
-        ({"dead_letter_queue": {"topic": "waybill.retries"}}, "waybill.retries is named twice"),
+        ({"dead_letter_queue": {"topic": "waybill.retries"}}, "waybill.retries is used more than once"),
         ({"compression": "bzip2"}, "compression"),
         ({"dead_letter_queue": {"max_dlq_retries": 0}}, "max_dlq_retries"),
     ],

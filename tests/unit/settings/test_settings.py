@@ -90,7 +90,7 @@ def test_a_critical_action_can_not_be_given_an_end(changed: dict[str, float]) ->
 @pytest.mark.parametrize(
     ("policies", "complaint"),
     [
-        ({"telegram": {"base": 1}}, "'telegram' is not a kind of message"),
+        ({"telegram": {"base": 1}}, "'telegram' is not a message kind"),
         ({"plain": {"base": 9, "cap": 1}}, "cap is 1.0 s, less than base 9.0 s"),
         ({"plain": {"speed": 1}}, "speed"),
     ],
@@ -177,7 +177,7 @@ def test_all_errors_are_listed_with_their_sources(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
-    [("poll_interval = ", "is not TOML"), ('profile = "fast"', r"'fast'.*default, production, low-latency")],
+    [("poll_interval = ", "is not valid TOML"), ('profile = "fast"', r"'fast'.*default, production, low-latency")],
 )
 def test_a_file_that_can_not_be_used_is_named(tmp_path: Path, text: str, complaint: str) -> None:
     with pytest.raises(SettingsError, match=complaint):

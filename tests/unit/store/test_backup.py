@@ -115,7 +115,7 @@ def test_a_store_that_a_relayer_works_on_is_not_replaced(url: str, tmp_path: Pat
     store = Store(url)
     fill(store)
     back_up(url, tmp_path / "backup.db")
-    with working_on(url, "busy"), working_on(url, "busy"), pytest.raises(StoreError, match=r"busy works on .* stop it"):
+    with working_on(url, "busy"), working_on(url, "busy"), pytest.raises(StoreError, match=r"busy is using .* stop it"):
         restore(tmp_path / "backup.db", url, replace=True)
     store.close()
     restore(tmp_path / "backup.db", url, replace=True)
@@ -138,7 +138,7 @@ def test_store_path_aliases_share_one_lock(
     backed_up: Path, monkeypatch: pytest.MonkeyPatch, relayer: str, name: str
 ) -> None:
     monkeypatch.chdir(backed_up.parent)
-    with working_on(f"sqlite:///{relayer}", "busy"), pytest.raises(StoreError, match="busy works on"):
+    with working_on(f"sqlite:///{relayer}", "busy"), pytest.raises(StoreError, match="busy is using"):
         restore(Path("backup.db"), f"sqlite:///{name}", replace=True)
     restore(Path("backup.db"), f"sqlite:///{name}", replace=True)
 
@@ -159,13 +159,13 @@ def test_no_relayer_starts_on_a_store_that_is_being_restored(url: str) -> None:
 
 def test_bad_files_are_refused_by_name(tmp_path: Path) -> None:
     url, target = f"sqlite:///{tmp_path}/bridge.db", f"sqlite:///{tmp_path}/target.db"
-    with pytest.raises(StoreError, match="has a relayer run"):
+    with pytest.raises(StoreError, match="start a relayer first"):
         back_up(url, tmp_path / "backup.db")
     store = Store(url)
     fill(store)
     store.close()
     back_up(url, tmp_path / "backup.db")
-    with pytest.raises(StoreError, match="exists already"):
+    with pytest.raises(StoreError, match="already exists"):
         back_up(url, tmp_path / "backup.db")
     with pytest.raises(StoreError, match="no backup"):
         restore(tmp_path / "nothing.db", target)

@@ -72,7 +72,7 @@ def test_newer_store_is_refused_by_name_and_version(url: str) -> None:
     with database.transaction() as connection:
         connection.execute(text("UPDATE schema_version SET version = 2"))
     database.close()
-    with pytest.raises(StoreVersionError, match=r"is of version 2.*reads up to version 1.*upgrade Waybill"):
+    with pytest.raises(StoreVersionError, match=r"has schema version 2.*reads versions up to 1.*upgrade Waybill"):
         open_store(url)
 
 
@@ -87,7 +87,7 @@ def test_select_role_can_read_and_others_are_told(postgresql: Server) -> None:
         server.execute(sql.SQL("grant select on all tables in schema {} to looker").format(schema))
     with closing(Store(url.set(username="looker").render_as_string(hide_password=False))) as store:
         assert store.outbox.counts() == []
-        with pytest.raises(StoreError, match=r"permission denied.*grant it to the role"):
+        with pytest.raises(StoreError, match=r"permission denied.*grant the permission to the database role"):
             store.observations.record(observed_range(message()))
     with pytest.raises(StoreError, match="permission denied for table schema_version"):
         Store(url.set(username="stranger").render_as_string(hide_password=False))
