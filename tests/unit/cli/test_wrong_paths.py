@@ -94,7 +94,7 @@ def test_foreign_database_is_never_used_as_a_store(waybill: Command, deployed: P
         ("sqlite://", "in memory"),
         ("sqlite:///:memory:", "in memory"),
         ("bridge.db", "an URL looks like"),
-        ("sqlite:///file:bridge.db?uri=true", "name its path"),
+        ("sqlite:///file:bridge.db?uri=true", "give its path"),
     ],
 )
 @pytest.mark.usefixtures("deployed")

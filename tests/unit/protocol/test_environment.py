@@ -13,7 +13,7 @@ def test_urls_come_from_the_environment_or_are_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     text = DEPLOYMENT.to_json().replace("http://127.0.0.1:1", "https://node.example/${NODE_KEY}", 1)
-    with pytest.raises(DeploymentError, match=r"(?s)the\.json needs.*chains\.alpha\.rpcUrls\.0: \$\{NODE_KEY\}"):
+    with pytest.raises(DeploymentError, match=r"(?s)the\.json refers to.*chains\.alpha\.rpcUrls\.0: \$\{NODE_KEY\}"):
         Deployment.from_json(text, "the.json")
     monkeypatch.setenv("NODE_KEY", "")
     with pytest.raises(DeploymentError, match="NODE_KEY"):
