@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pyspark
 
 from indexer.spark.java import java_home
@@ -26,14 +27,22 @@ class Cluster:
     Attributes:
         master: its URL.
         workers: by worker, the folder in which each of its executors has one of its own.
+        processes: the workers'.
     """
 
     master: str
     workers: list[Path]
+    processes: list[subprocess.Popen[bytes]]
 
     def executors(self) -> list[list[Path]]:
         """By worker, the logs of the executors that it has run."""
         return [sorted(folder.glob("app-*/*/stderr")) for folder in self.workers]
+
+    def kill(self, worker: int) -> None:
+        """Kills a worker and its executors as a power cut would."""
+        process = psutil.Process(self.processes[worker].pid)
+        for one in (process, *process.children(recursive=True)):
+            one.kill()
 
 
 @contextmanager
@@ -42,6 +51,7 @@ def standalone_cluster(folder: Path, workers: int) -> Iterator[Cluster]:
     (port,) = free_ports(1)
     url = f"spark://127.0.0.1:{port}"
     folders = [folder / f"worker-{number}" for number in range(workers)]
+    processes: list[subprocess.Popen[bytes]] = []
     with ExitStack() as stack:
         master = [
             "org.apache.spark.deploy.master.Master",
@@ -66,9 +76,9 @@ def standalone_cluster(folder: Path, workers: int) -> Iterator[Cluster]:
                 "1",
             ]
             worker += ["--memory", "1g", "--work-dir", str(place), url]
-            stack.enter_context(_running(worker, place / "log"))
+            processes.append(stack.enter_context(_running(worker, place / "log")))
             _wait_for(place / "log", "Successfully registered with master")
-        yield Cluster(url, folders)
+        yield Cluster(url, folders, processes)
 
 
 @contextmanager

@@ -9,13 +9,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from indexer.model.dictionary import TABLES
 from indexer.model.settings import IndexFolder
 from indexer.model.storage_location import StorageLocation
 from indexer.pipeline.bronze import Lake
+from indexer.pipeline.reading import rows_of
 from tests.postgresql import Server, running_postgresql
 from tests.s3 import CREDENTIALS, S3, running_s3
 from tests.spark.chain import AnvilChain
@@ -106,6 +109,45 @@ def test_cluster_has_the_tables_of_one_machine(
         assert events[0] == events[1]
         assert len(events[0]) > 10
         assert len({lake.last_block(chain.chain_id) for lake in lakes}) == 1
+
+
+def test_tables_are_right_though_a_worker_is_killed(alpha: AnvilChain, beta: AnvilChain, tmp_path: Path) -> None:
+    home, lake = tmp_path / "home", tmp_path / "shared"
+    world = World(alpha, beta, home / ".waybill" / "cluster")
+    for _ in range(4):
+        world.tell_a_story(12)
+        for chain in (alpha, beta):
+            chain.mine(100)
+    shared = {"WAYBILL_INDEX_LAKE": str(lake)}
+    run_once(home, world.deployment.to_json(), shared)
+    with standalone_cluster(tmp_path / "spark", workers=3) as cluster:
+        environment = shared | {
+            "WAYBILL_SPARK_MASTER": cluster.master,
+            "PYSPARK_SUBMIT_ARGS": "--conf spark.driver.host=127.0.0.1 --conf spark.executor.memory=512m pyspark-shell",
+        }
+        with started(home, environment, "refresh", "--full") as process:
+            while not any("Running task" in log.read_text() for log in cluster.executors()[0]):
+                assert process.poll() is None, process.communicate()
+                time.sleep(0.05)
+            assert all(cluster.executors()), "each of the workers has an executor"
+            cluster.kill(0)
+            assert process.poll() is None, "it was killed while it computed"
+            _, errors = process.communicate(timeout=600)
+        assert process.returncode == 0, errors[-4_000:]
+        for worker in (1, 2):
+            assert any("Finished task" in log.read_text() for log in cluster.executors()[worker])
+    by_cluster = tables_in(lake)
+    with started(home, shared, "refresh", "--full") as process:
+        _, errors = process.communicate(timeout=600)
+    assert process.returncode == 0, errors[-4_000:]
+    assert by_cluster == tables_in(lake)
+    assert len(by_cluster["silver.messages"]) > 10
+
+
+def tables_in(lake: Path) -> dict[str, list[Any]]:
+    """The rows of each table."""
+    place = StorageLocation.of(lake)
+    return {name: sorted(map(repr, rows_of(place, name).to_pylist())) for name in TABLES}
 
 
 def test_a_stream_outlives_a_time_in_which_its_bucket_refuses_it(
