@@ -113,7 +113,8 @@ def abort(action: ActionId) -> None:
     async def act(client: ActionClient, found: Action, _: Mapping[int, Chain]) -> list[dict[str, Any]]:
         if found.decision is not Decision.NONE:
             raise CliError(
-                f"{found.decision.name} is decided, and a decision never changes: the action is {found.state.name}",
+                f"the decision {found.decision.name} is final, so the action can't be aborted: it is "
+                f"{found.state.name}",
                 next_step=f"waybill action show {found.name}",
             )
         return [_done("decide ABORT", await client.abort(found))]

@@ -33,7 +33,7 @@ def run() -> None:
 
     async def work() -> None:
         async with open_tripwire(deployment, settings, workspace.index_if_any) as tripwire:
-            _log.info("watching", chains=[chain.name for chain in deployment.chains])
+            _log.info("tripwire started", chains=[chain.name for chain in deployment.chains])
             await tripwire.run()
 
     asyncio.run(run_until_signalled(work))

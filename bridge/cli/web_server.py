@@ -178,7 +178,7 @@ def _payments(chains: Sequence[ChainConfig], wanted: Sequence[Transaction]) -> P
             with ChainReader(chain, SourceLimits()) as reader:
                 payments |= {on_chain[digest]: paid for digest, paid in reader.costs(list(on_chain)).items()}
         except RpcError as error:
-            _log.warning("costs of transactions unavailable", chain=chain.chain_id, error=str(error))
+            _log.warning("transaction costs unavailable", chain=chain.chain_id, error=str(error))
     return payments
 
 

@@ -550,7 +550,7 @@ class Client:
     @property
     def _signer(self) -> BaseAccount | Signer:
         if self._account is None:
-            raise RefusedError("signing requires a key, but none was given")
+            raise RefusedError("signing requires an account, but the client has none")
         return self._account
 
     @property

@@ -141,7 +141,7 @@ def require_rationale(rationale: str) -> None:
         DecisionError: The rationale is missing.
     """
     if not rationale.strip():
-        raise DecisionError("a decision needs a rationale: say why, for a later audit")
+        raise DecisionError("a decision needs a rationale, which is stored for later audits")
 
 
 def signed(document: dict[str, Any], account: LocalAccount) -> dict[str, Any]:

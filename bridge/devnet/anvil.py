@@ -184,7 +184,7 @@ def _wait_until_ready(anvil: AnvilProcess) -> None:
     # Another process may have taken the port since the check; its response must not count as anvil's.
     while _rpc(anvil, "eth_chainId") != hex(anvil.chain_id) or not is_alive(anvil):
         if not is_alive(anvil):
-            raise DevnetError(f"anvil for chain {anvil.name} exited at once: {_tail(anvil.log)}")
+            raise DevnetError(f"anvil for chain {anvil.name} exited immediately: {_tail(anvil.log)}")
         if time.monotonic() > deadline:
             raise DevnetError(f"anvil for chain {anvil.name} does not respond at {anvil.url}; see {anvil.log}")
         time.sleep(0.02)

@@ -159,7 +159,7 @@ class Account:
             fees = higher_than(slot.latest.fees, fees)
         limit = self.settings.max_fee
         if limit is not None and fees.max_fee > limit:
-            self._problems[slot.slot_id] = f"its next fee of {fees.max_fee} wei per gas exceeds the limit of {limit}"
+            self._problems[slot.slot_id] = f"the next fee of {fees.max_fee} wei per gas exceeds the limit of {limit}"
             return False
         try:
             version = await self.signed(slot, fees, is_noop=is_noop)
@@ -323,7 +323,9 @@ class Account:
         if balance >= needed:
             return False
         self._needs = needed
-        self._problems[slot.slot_id] = f"account {self.address} has {balance} wei and needs {needed} wei: send it funds"
+        self._problems[slot.slot_id] = (
+            f"account {self.address} has {balance} wei but needs {needed} wei: fund the account"
+        )
         self._warn_of_funds(balance, needed)
         return True
 

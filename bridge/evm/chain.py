@@ -199,7 +199,7 @@ class EvmChain:
 
         request = Request("eth_getLogs", (criteria,))
         logs: list[Log] = await self._endpoints.agreed(
-            _sum_of_logs, request, decoder_of(f"an answer with logs of {what}", decoder)
+            _sum_of_logs, request, decoder_of(f"the response with logs of {what}", decoder)
         )
         return logs
 

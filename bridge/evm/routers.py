@@ -203,7 +203,8 @@ class RouterReader:
             recipient = from_bytes32(message.recipient)
             if not await is_contract(self._chain, recipient):
                 return (
-                    f"{recipient} has no contract, so the message cannot be executed: send a new message to a contract"
+                    f"recipient {recipient} has no code, so the message can't be executed: send a new message "
+                    "to a contract"
                 )
         except AddressError:
             pass

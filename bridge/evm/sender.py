@@ -204,8 +204,8 @@ class Sender:
                 if parks and (is_empty or not await self._account.can_pay()):
                     continue  # not a failure of the delivery; it proceeds once the account has funds
             text = (
-                f"no block of chain {slot.chain_id} includes nonce {slot.nonce} of {slot.account} after {limit:g} s:"
-                f" {self._account.problem(slot)}"
+                f"nonce {slot.nonce} of {slot.account} on chain {slot.chain_id} was not included within "
+                f"{limit:g} s: {self._account.problem(slot)}"
             )
             if self._monitor.next_for(slot) < limit:  # lower nonces or a silent chain delayed it
                 raise UnansweredError(text)

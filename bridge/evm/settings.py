@@ -62,7 +62,7 @@ class SignerSource(Section):
         if self.remote is not None and self.address is None:
             raise ValueError("a remote signer needs address, the account it signs for")
         if (self.certificate or self.authority) and not (self.remote or "").startswith("https://"):
-            raise ValueError("certificate and authority are for a remote signer at https://")
+            raise ValueError("certificate and authority apply only to a remote signer at https://")
         return self
 
 

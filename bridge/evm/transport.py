@@ -277,7 +277,7 @@ class Endpoints:
         )
         if failures:
             silent = "; ".join(dict.fromkeys(map(str, failures)))
-            text += f"; without an answer: {silent}; see {self._pool.policy.origin}"
+            text += f"; no response from {silent}; see {self._pool.policy.origin}"
         return DisagreementError(text)
 
     async def _opinions(

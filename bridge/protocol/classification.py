@@ -96,35 +96,35 @@ FAILURES: Final = (
         kind=FailureKind.REFUSED,
         disposition=_REJECT,
         reverts=("MessageHasExpired", "Expired"),
-        handling="the destination marks the message EXPIRED, and nothing is tried any more; its sender learns it by a report",
+        handling="the destination marks the message EXPIRED, and tries end; a report tells the sender",
     ),
     FailureClass(
         codes=(ErrorCode.DEDUPLICATION_DETECTED,),
         kind=FailureKind.REFUSED,
         disposition=Disposition.IGNORE,
         reverts=("AlreadyReceived", "AlreadyExecuted", "AlreadyApplied"),
-        handling="the delivery, the execution or the change is there already: that is success",
+        handling="the delivery, execution or change already exists, which is success",
     ),
     FailureClass(
         codes=(ErrorCode.ATTESTATION_REPLAY_DETECTED,),
         kind=FailureKind.REFUSED,
         disposition=_REJECT,
         reverts=("AttestationReplayed",),
-        handling="the recipient's guard refuses the message; the relayer does not execute it again",
+        handling="the recipient's guard rejects the message; the relayer does not execute it again",
     ),
     FailureClass(
         codes=(ErrorCode.STATE_HASH_MISMATCH,),
         kind=FailureKind.REFUSED,
         disposition=_REJECT,
         reverts=("StateHashMismatch",),
-        handling="the recipient's guard refuses the message; a followed change that stays unapplied is DIVERGED",
+        handling="the recipient's guard rejects the message; a followed change that stays unapplied becomes DIVERGED",
     ),
     FailureClass(
         codes=(ErrorCode.DELIVERY_TIMEOUT,),
         kind=FailureKind.TRANSIENT,
         disposition=_RETRY,
         errors=(DeliveryTimeoutError,),
-        handling="the phase is tried again within the message's tries, and joins a transaction that is under way",
+        handling="the phase is retried within the message's tries, and joins a pending transaction",
     ),
     FailureClass(
         codes=(ErrorCode.MAX_RETRIES_EXCEEDED,),
@@ -138,7 +138,7 @@ FAILURES: Final = (
         kind=FailureKind.REFUSED,
         disposition=_REJECT,
         reverts=("RollbackIncomplete",),
-        handling="the recipient refuses the message while its asset is set back",
+        handling="the recipient rejects the message while its asset is rolled back",
     ),
     FailureClass(
         kind=FailureKind.UNANSWERED,
@@ -159,60 +159,63 @@ FAILURES: Final = (
         disposition=_RETRY,
         errors=(StoreBusyError, CursorMovedError),
         theirs=("OffsetCommit", "Redis"),
-        handling="the outcome is kept and written again; after 12 refused commits the relayer stops",
+        handling="the outcome is kept and written again; after 12 failed commits the relayer stops",
     ),
     FailureClass(
         kind=FailureKind.TRANSIENT,
         disposition=_RETRY,
         errors=(AttestationPendingError,),
-        handling="the GMP's own parties are not done: asked again after a tenth of the time that it has taken; costs no try",
+        handling="the GMP's own parties have not finished: queried again after a tenth of the elapsed time; "
+        "costs no try",
     ),
     FailureClass(
         kind=FailureKind.TRANSIENT,
         disposition=_RETRY,
         errors=(TransientError,),
         theirs=("KafkaProducer{recoverable: true}", "KafkaProducer{recoverable: false}"),
-        handling="tried again with another nonce where needed: the word of one node is not final",
+        handling="retried, with another nonce if needed: one node's rejection is not final",
     ),
     FailureClass(
         kind=FailureKind.TRANSIENT,
         disposition=_RETRY,
         errors=(NotAttestedError,),
         blames_gmp=True,
-        handling="tried again; many in a row open the circuit breaker of the GMP",
+        handling="retried; many in a row open the circuit breaker of the GMP",
     ),
     FailureClass(
         kind=FailureKind.REFUSED,
         disposition=_RETRY,
         errors=(CallRevertedError, DeliveryRevertedError),
         blames_gmp=True,
-        handling="what a contract refuses now, in a pause for example, it may take later",
+        handling="retried, since a contract may accept later what it rejects now, for example during a pause",
     ),
     FailureClass(
         kind=FailureKind.TERMINAL,
         disposition=_ESCALATE,
         errors=(EnvelopeError,),
         theirs=("MessageDeserialization", "Compression", "Decompression"),
-        handling="bytes that are not an envelope, or of an unknown version: DEAD at once, with a letter if its kind has dead letters",
+        handling="the bytes are not an envelope, or have an unknown version: DEAD at once, with a letter if "
+        "the kind has dead letters",
     ),
     FailureClass(
         kind=FailureKind.TERMINAL,
         disposition=_ESCALATE,
         errors=(TerminalError,),
         theirs=("FilterEvaluation", "TransformEvaluation", "JsonPathNotFound"),
-        handling="the dispatch is not one of ours, or its attestation can't be made: DEAD at once, with a letter if its kind has dead letters",
+        handling="the dispatch is not ours, or can't be attested: DEAD at once, with a letter if the kind has "
+        "dead letters",
     ),
     FailureClass(
         codes=("DeliveryNotThere",),
         kind=FailureKind.UNDONE,
         disposition=_RETRY,
-        handling="a reorg took the delivery back; it is made again, and costs no try",
+        handling="a reorg removed the delivery; it is repeated, and costs no try",
     ),
     FailureClass(
         codes=("Interrupted", "LeaseExpired"),
         kind=FailureKind.INTERRUPTED,
         disposition=_RETRY,
-        handling="the worker stopped, or lost its lease; another one goes on",
+        handling="the worker stopped or lost its lease; another worker continues",
     ),
     FailureClass(
         codes=("DIVERGED",),
@@ -224,13 +227,14 @@ FAILURES: Final = (
         codes=("ROLLBACK_INCOMPLETE",),
         kind=None,
         disposition=Disposition.DIVERGE,
-        handling="an aborted action is not released on every chain; new actions on its subject are refused until it is",
+        handling="an aborted action is not released on every chain; until it is, new actions on its subject "
+        "are rejected",
     ),
     FailureClass(
         codes=("EXPIRED", "CANCELLED"),
         kind=None,
         disposition=Disposition.ROLLBACK,
-        handling="the destination's report of the end is what a dApp may roll back or refund on",
+        handling="the destination reports the outcome, on which a dApp may roll back or refund",
     ),
     FailureClass(
         codes=("SettingsError", "PolicyError"),
@@ -244,7 +248,8 @@ FAILURES: Final = (
         kind=None,
         disposition=_ESCALATE,
         theirs=("DeadLetterQueue",),
-        handling="the lane halts after three tries, with the delivery still to be done; ended by `waybill lane resume`",
+        handling="the lane halts after three tries, with the delivery still pending; `waybill lane resume` "
+        "ends the halt",
     ),
 )
 """Every class of failures."""
@@ -253,7 +258,7 @@ UNKNOWN: Final = FailureClass(
     codes=("UNKNOWN",),
     kind=FailureKind.UNKNOWN,
     disposition=_RETRY,
-    handling="counted by its type in `waybill_delivery_failures_total`, logged with its trace, and alerted on",
+    handling="retried, counted by type in `waybill_delivery_failures_total`, logged with its traceback, and alerted on",
 )
 """The class of a failure that is in no row."""
 

@@ -9,7 +9,7 @@ class DeliveryTimeoutError(TransientError):
     """A phase timed out. The next try joins a pending transaction instead of sending a second one."""
 
     def __init__(self, phase: str, seconds: float) -> None:
-        super().__init__(f"phase {phase} did not end within {seconds:g} s")
+        super().__init__(f"phase {phase} timed out after {seconds:g} s")
         self.seconds = seconds
 
 

@@ -120,11 +120,13 @@ class PolicyOverride(BaseModel):
         default=None,
         ge=1,
         le=10,
-        description="how many times as long as the one before each further wait is; 2 by default",
+        description="growth factor of the wait; 2 by default",
     )
     cap: float | None = Field(default=None, ge=0, description="the longest wait")
-    jitter: float | None = Field(default=None, ge=0, lt=1, description="share by which a wait gets longer or shorter")
-    dead_letter: bool | None = Field(default=None, description="whether running out of tries leaves a dead letter")
+    jitter: float | None = Field(
+        default=None, ge=0, lt=1, description="fraction by which a wait may be longer or shorter"
+    )
+    dead_letter: bool | None = Field(default=None, description="whether exhausted tries leave a dead letter")
 
 
 def policy_table(overrides: Mapping[Kind, PolicyOverride]) -> Mapping[Kind, DeliveryPolicy]:
@@ -152,8 +154,8 @@ def validated(policies: Mapping[Kind, DeliveryPolicy]) -> Mapping[Kind, Delivery
     critical = policies.get(Kind.REGULATORY_ACTION_CRITICAL)
     if critical is not None and (critical.max_retries is not None or critical.dead_letter):
         problems.append(
-            "REGULATORY_ACTION_CRITICAL: is tried without end and never becomes a dead letter"
-            f" (max_retries={critical.max_retries}, dead_letter={critical.dead_letter})"
+            "REGULATORY_ACTION_CRITICAL: must be retried without limit and must not become a dead letter "
+            f"(max_retries={critical.max_retries}, dead_letter={critical.dead_letter})"
         )
     if problems:
         raise PolicyError("the delivery policies are invalid:\n" + "\n".join(f"  {problem}" for problem in problems))
@@ -163,15 +165,15 @@ def validated(policies: Mapping[Kind, DeliveryPolicy]) -> Mapping[Kind, Delivery
 def _problems(policy: DeliveryPolicy) -> list[str]:
     problems = []
     if policy.max_retries is not None and policy.max_retries < 0:
-        problems.append(f"max_retries is {policy.max_retries}, and can't be negative")
+        problems.append(f"max_retries is {policy.max_retries}; it must not be negative")
     if policy.base < 0:
-        problems.append(f"base is {policy.base} s, and can't be negative")
+        problems.append(f"base is {policy.base} s; it must not be negative")
     if policy.cap < policy.base:
-        problems.append(f"cap is {policy.cap} s, less than base {policy.base} s")
+        problems.append(f"cap is {policy.cap} s; it must be at least base ({policy.base} s)")
     if not 0 <= policy.jitter < 1:
-        problems.append(f"jitter is {policy.jitter}, and must be at least 0 and less than 1")
+        problems.append(f"jitter is {policy.jitter}; it must be at least 0 and less than 1")
     if policy.max_retries != 0 and policy.base == 0:
-        problems.append("base is 0 s, so that tries would follow each other without a pause")
+        problems.append("base is 0 s; it must be greater than 0, or retries follow without a pause")
     return problems
 
 

@@ -12,7 +12,7 @@ from bridge.protocol.text import quoted
 _LONGEST: Final = 60  # characters of a value
 _PLAIN: Final = {
     "missing": "it is missing: add it",
-    "extra_forbidden": "the file has no such key: take it out, or correct its name",
+    "extra_forbidden": "unknown key: remove it, or correct its name",
 }
 """Our wording for the library's error types."""
 

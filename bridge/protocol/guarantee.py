@@ -105,7 +105,7 @@ class ChoiceBounds(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     enabled: bool = Field(default=True, description="whether their choices count")
-    max_retries: int = Field(default=20, ge=0, description="the most tries after the first")
+    max_retries: int = Field(default=20, ge=0, description="maximum number of tries after the first")
     least_base: float = Field(default=0.1, gt=0, description="the shortest first wait")
     longest_cap: float = Field(default=600.0, gt=0, description="the longest wait")
 

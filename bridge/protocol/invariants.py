@@ -21,12 +21,12 @@ class Reliability(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    max_clock_skew: float = Field(default=5.0, ge=0, description="by which clocks may differ")
+    max_clock_skew: float = Field(default=5.0, ge=0, description="maximum difference between clocks")
     lock_ttl: float = Field(default=1_020.0, gt=0, description="until a lock on a state change expires")
-    dedup_capacity: int = Field(default=5_000_000, gt=0, description="messages that the store knows at once")
-    messages_per_second: float = Field(default=1.0, gt=0, description="that this relayer is expected to see")
+    dedup_capacity: int = Field(default=5_000_000, gt=0, description="maximum messages in the store")
+    messages_per_second: float = Field(default=1.0, gt=0, description="expected message rate")
     ttls: dict[KindName, Annotated[int, Field(ge=0)]] = Field(
-        default={}, description="changes to the recommended TTLs, by kind; 0 is for ever"
+        default={}, description="overrides of the recommended TTLs, by kind; 0 is unlimited"
     )
 
     @property
@@ -62,8 +62,9 @@ def _window(values: Reliability, dedup_window: float) -> Iterator[str]:
     needed = ttl + 2 * values.max_clock_skew
     if dedup_window < needed:
         yield (
-            f"dedup window is {dedup_window:g} s, and must be at least {needed:g} s: TTL of {kind.name} {ttl} s"
-            f" + 2 × clock skew {values.max_clock_skew:g} s; else a duplicate could come after it was forgotten"
+            f"dedup window is {dedup_window:g} s; it must be at least {needed:g} s: TTL of {kind.name} {ttl} s "
+            f"+ 2 × clock skew {values.max_clock_skew:g} s; otherwise a duplicate could arrive after its "
+            "record is deleted"
         )
 
 
@@ -71,9 +72,9 @@ def _capacity(values: Reliability, dedup_window: float) -> Iterator[str]:
     needed = values.messages_per_second * dedup_window
     if needed > values.dedup_capacity:
         yield (
-            f"dedup capacity is {values.dedup_capacity} messages, and must be at least {math.ceil(needed)}:"
-            f" {values.messages_per_second:g} messages/s × dedup window {dedup_window:g} s; else new messages would"
-            " have to wait until old ones are forgotten"
+            f"dedup capacity is {values.dedup_capacity} messages; it must be at least {math.ceil(needed)}: "
+            f"{values.messages_per_second:g} messages/s × dedup window {dedup_window:g} s; otherwise new "
+            "messages would have to wait until old ones are deleted"
         )
 
 
@@ -81,9 +82,12 @@ def _locks(values: Reliability, policies: Mapping[Kind, DeliveryPolicy]) -> Iter
     for kind in sorted(LOCKING):
         window = policies[kind].retry_window
         if window is None:
-            yield f"{kind.name} is tried without end, and a lock of {values.lock_ttl:g} s must be free in bounded time"
+            yield (
+                f"{kind.name} is retried without limit, but a lock of {values.lock_ttl:g} s must be released "
+                "in bounded time"
+            )
         elif values.lock_ttl < values.all_ttls[kind] + window:
             yield (
-                f"lock TTL is {values.lock_ttl:g} s, and must be at least {values.all_ttls[kind] + window:g} s: TTL of {kind.name}"
-                f" {values.all_ttls[kind]} s + retry window {window:g} s"
+                f"lock TTL is {values.lock_ttl:g} s; it must be at least {values.all_ttls[kind] + window:g} s: "
+                f"TTL of {kind.name} {values.all_ttls[kind]} s + retry window {window:g} s"
             )

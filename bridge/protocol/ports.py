@@ -54,7 +54,7 @@ class FeesTooHighError(TransientError):
     """The chain's fees exceed the limit; they may fall."""
 
     def __init__(self, chain_id: int, wanted: int, limit: int) -> None:
-        super().__init__(f"chain {chain_id} wants {wanted} wei per gas, more than the limit of {limit}")
+        super().__init__(f"chain {chain_id} requires {wanted} wei per gas, above the limit of {limit}")
 
 
 class TerminalError(Exception):
@@ -72,7 +72,10 @@ class CallRevertedError(Exception):
         """Stores the revert data; `asked` names function and contract, if others chose the contract."""
         text = f"{asked}: {explain_revert(data)}" if asked else explain_revert(data)
         if asked and not data:
-            text += "; so answers a contract without that function: compare its address in the network file and the settings"
+            text += (
+                "; a contract without that function responds like this: check its address in the network "
+                "file and the settings"
+            )
         super().__init__(text)
         self.data = data
 

@@ -65,7 +65,7 @@ class ForbiddenTransitionError(Exception):
     """The outbox does not allow this transition."""
 
     def __init__(self, event_id: str, before: OutboxState, after: OutboxState) -> None:
-        super().__init__(f"outbox entry {event_id} is {before} and can't become {after}")
+        super().__init__(f"outbox entry {event_id} is {before}, which can't become {after}")
 
 
 class StaleClaimError(Exception):
@@ -75,7 +75,7 @@ class StaleClaimError(Exception):
     """
 
     def __init__(self, claim: Claim) -> None:
-        super().__init__(f"{claim.worker} no longer has outbox entry {claim.event_id} (fence {claim.fence})")
+        super().__init__(f"worker {claim.worker} no longer holds outbox entry {claim.event_id} (fence {claim.fence})")
 
 
 @dataclass(frozen=True, slots=True)

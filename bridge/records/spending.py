@@ -177,8 +177,12 @@ class SpendBounds:
             if limit is not None and key is not None and (spent + wei > limit or spent >= limit):
                 setting = self._setting(bound, who)
                 when = " today" if until else ""
-                cost = f"it would cost up to {ether(wei)} on chain {key.chain_id}" if wei else "nothing more is paid"
-                rest = "it goes on after midnight UTC, or when that is raised" if until else "raise that"
+                cost = (
+                    f"the payment would cost up to {ether(wei)} on chain {key.chain_id}"
+                    if wei
+                    else "nothing more is paid"
+                )
+                rest = "it continues after midnight UTC, or once the limit is raised" if until else "raise that"
                 why = f"{cost}: {named} cost {ether(spent)} there{when}, and {setting} is {ether(limit)}; {rest}"
                 return Refusal(bound, why, until)
         return None

@@ -359,4 +359,4 @@ class ForbiddenSlotTransitionError(Exception):
     """The ledger does not allow this transition."""
 
     def __init__(self, slot: Slot, after: SlotState) -> None:
-        super().__init__(f"nonce {slot.nonce} of {slot.account} is {slot.state} and can't become {after}")
+        super().__init__(f"nonce {slot.nonce} of {slot.account} is {slot.state}, which can't become {after}")

@@ -137,7 +137,7 @@ class Confirmation:
             else:
                 self._outbox.repin(entry.event_id, ObservedDelivery(BlockRef.of(head), None))
             return
-        self._reopen(entry.event_id, FailureKind.UNDONE, "the block of its delivery was reorged away")
+        self._reopen(entry.event_id, FailureKind.UNDONE, "the block of the delivery was reorged away")
         _log.warning(
             "delivery reorged away, reopened",
             message=f"0x{dispatch.message_id.hex()}",

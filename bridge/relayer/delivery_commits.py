@@ -41,10 +41,11 @@ class CommitStrategy(StrEnum):
 GUARANTEES: Final[Mapping[CommitStrategy, str]] = MappingProxyType(
     {
         CommitStrategy.BATCH: (
-            "at least once: committed 100 at a time, after 5 s, or when nothing else is under way."
-            " A crash repeats uncommitted deliveries"
+            "at least once: committed 100 at a time, after 5 s, or when nothing else is in progress. A crash "
+            "repeats uncommitted deliveries"
         ),
-        CommitStrategy.MESSAGE: "at least once: each delivery is committed alone. A crash repeats one per delivery under way",
+        CommitStrategy.MESSAGE: "at least once: each delivery is committed alone. A crash repeats the "
+        "deliveries in progress",
         CommitStrategy.TIME: "at least once: committed every 30 s. A crash repeats up to 30 s of deliveries",
         CommitStrategy.AT_MOST_ONCE: (
             "at most once: committed before the transaction is sent. Deliveries that fail or crash after that are lost"

@@ -154,7 +154,7 @@ class Execution:
         """
         job = context.job
         if self._is_under_way(job):
-            self._reschedule(context, job, ExecutionState.SENT, f"its transaction is under way; now {why}")
+            self._reschedule(context, job, ExecutionState.SENT, f"the transaction is pending; now {why}")
         else:
             fresh = job.in_next_round() if job.was_sent else job
             self._reschedule(context, replace(fresh, seen=None), state, why)
@@ -211,7 +211,7 @@ class Execution:
         """Returns the reason why this relayer may not execute an executable message, or None if it may."""
         held = next((change for change in self._store.lanes.held() if change.lane == job.lane), None)
         if held is not None:
-            return f"its lane is {held.state}: {held.reason}"
+            return f"the lane is {held.state}: {held.reason}"
         if await self._letters.in_thread(partial(self._letters.is_abandoned, job.message_id)):
             return "an operator abandoned it"
         return None
@@ -271,7 +271,7 @@ def _state_after(slot: Slot) -> tuple[ExecutionState, str]:
     assert slot.included is not None
     name = f"0x{slot.included.transaction_hash.hex()}"
     if slot.ended_as_noop:
-        return ExecutionState.REFUSED, "the chain does not take the transaction that would execute it"
+        return ExecutionState.REFUSED, "the chain does not accept the execution's transaction"
     if slot.included.succeeded:
-        return ExecutionState.SENT, f"executed in {name}, which the destination's node does not show"
-    return ExecutionState.REFUSED, f"its execution reverted in {name}, though a call without a transaction succeeds"
+        return ExecutionState.SENT, f"executed in {name}, but the destination's node does not report it"
+    return ExecutionState.REFUSED, f"the execution reverted in {name}, although a simulation succeeds"

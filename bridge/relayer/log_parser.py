@@ -112,8 +112,8 @@ def interpret(
             sent_by = _next(following[dispatch.transaction_hash, dispatch.message_id], dispatch)
             if sent_by is None:
                 unmatched.append(
-                    f"{dispatch.gmp.label} took message 0x{dispatch.message_id.hex()} in transaction"
-                    f" 0x{dispatch.transaction_hash.hex()}, but no router sent it"
+                    f"{dispatch.gmp.label} accepted message 0x{dispatch.message_id.hex()} in transaction 0x{dispatch.transaction_hash.hex()}, "
+                    "but no router sent it"
                 )
                 transactions.add(dispatch.transaction_hash)
                 continue
@@ -135,11 +135,11 @@ def contradiction(transaction_hash: bytes, receipt: Receipt | None, logs: Iterab
     """Describes how a transaction's receipt contradicts the logs attributed to it; None if it confirms them."""
     name = f"transaction 0x{transaction_hash.hex()}"
     if receipt is None:
-        return f"{name} has no receipt: does the node keep those of old blocks?"
+        return f"{name} has no receipt: the node may have pruned receipts of old blocks"
     if not receipt.succeeded:
-        return f"{name} has failed, and leaves no events"
+        return f"{name} failed, so it has no events"
     if not set(logs) <= set(receipt.logs):
-        return f"the receipt of {name} does not have its events"
+        return f"the receipt of {name} does not contain these logs"
     return None
 
 
@@ -177,8 +177,8 @@ def _next(routings: Sequence[_Routing], dispatch: Dispatch) -> _Routing | None:
 def _missing(routings: Sequence[_Routing], found: dict[tuple[bytes, int], set[Gmp]], served: set[Gmp]) -> list[str]:
     """Describes the dispatches that the router reported but no adapter recognised."""
     return [
-        f"message 0x{routing.event.message_id.hex()} went to {gmp.label} in attempt {routing.attempt}, by"
-        f" transaction 0x{routing.log.transaction_hash.hex()}, and no log of that GMP is recognised there"
+        f"message 0x{routing.event.message_id.hex()} went to {gmp.label} in attempt {routing.attempt}, by "
+        f"transaction 0x{routing.log.transaction_hash.hex()}, but no log of that GMP was recognised there"
         for routing in routings
         for gmp in sorted(
             (gmps_from_bits(routing.event.gmps) & served)

@@ -70,7 +70,7 @@ class PropagationSettings(Section):
     """Intervals and bounds of propagation; times in seconds."""
 
     heartbeat: float = Field(default=5.0, gt=0, description="between two heartbeats of a lane")
-    threshold: float = Field(default=300.0, gt=0, description="lag above which a state change is sent again")
+    threshold: float = Field(default=300.0, gt=0, description="lag after which a state change is sent again")
     pause: float = Field(default=60.0, gt=0, description="between two re-propagations")
     most: int = Field(
         default=5, gt=0, description="re-propagations without effect, after which the destination has DIVERGED"
@@ -211,7 +211,7 @@ class Propagation:
         progress = await self._routers[job.lane.destination_chain].progress(message_id)
         if job.state is SyncState.APPLIED and not progress.executed:
             _log.error("applied message missing, pending again", message=f"0x{message_id.hex()}")
-            context.save(job.reopened("the destination does not show it any more", self._clock.now()))
+            context.save(job.reopened("the destination no longer shows the change", self._clock.now()))
         elif job.state is SyncState.DIVERGED and not progress.ended:
             await self._propagate(context, self._clock.now())
         elif job.state is not SyncState.APPLIED:
@@ -289,7 +289,7 @@ class Propagation:
             log.warning("message not re-propagated", reason=problem)
         if diverged:
             block = job.record.block.number
-            problem = f"reconciled by force with its record of block {block}; {problem}"
+            problem = f"forced reconciliation with the record of block {block}; {problem}"
         state = SyncState.DIVERGED if diverged else job.state
         context.save(job.rescheduled(problem, job.available_at, tries=tries, state=state))
 

@@ -29,7 +29,7 @@ class ExecutableError(NotNeededError):
     """The quorum has delivered: the message needs an execution, not a retry."""
 
     def __init__(self) -> None:
-        super().__init__("its quorum has delivered: it has to be executed, not retried")
+        super().__init__("the quorum has delivered: execute the message instead of retrying it")
 
 
 class ImpossibleError(Exception):
@@ -214,7 +214,10 @@ class Planner:
         if appointed is not None:
             if self._retry_for is not None and message.sender not in self._retry_for:
                 setting, named = Bound.CONSENT.value, appointed.address.lower()
-                why = f"its sender {owner} has appointed {named}, which does not pay for its retries: add the sender to {setting}"
+                why = (
+                    f"sender {owner} has appointed {named}, which does not pay for the sender's retries: add "
+                    f"the sender to {setting}"
+                )
                 raise SpendBlockedError(Refusal(Bound.CONSENT, why))
             return appointed, contract
         if retrier:

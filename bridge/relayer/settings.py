@@ -205,7 +205,7 @@ def _lease(settings: RelaySettings) -> Iterator[str]:
 
 def _commit(settings: RelaySettings) -> Iterator[str]:
     if settings.commit is CommitStrategy.AUTO and not settings.unsafe:
-        yield "commit is 'auto', which may lose and repeat messages: add unsafe = true if that is meant"
+        yield "commit is 'auto', which may lose and repeat messages: add unsafe = true if that is intended"
 
 
 def _reliability(settings: RelaySettings) -> Iterator[str]:

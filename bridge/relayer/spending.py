@@ -33,8 +33,7 @@ _log = structlog.get_logger(__name__)
 _SHORTEST: Final = 5.0  # minimum seconds before blocked work is checked again; grows with the wait
 _LONGEST: Final = 300.0
 _WHY_FILTERED: Final = (
-    "the settings have this relayer leave messages of its sender or lane alone"
-    " (allow_senders, deny_senders, allow_chains, deny_chains)"
+    "the settings exclude messages of this sender or lane (allow_senders, deny_senders, allow_chains, deny_chains)"
 )
 
 

@@ -41,8 +41,8 @@ VERSION: Final = 1
 
 _BUSY_SECONDS = 5
 _NOT_ALLOWED: Final = "42501"  # insufficient_privilege, in PostgreSQL
-_NAME_OTHER: Final = "name another file, or make a store with `waybill relayer run --new-store --store URL`"
-_EXAMPLES = "an URL looks like sqlite:///bridge.db or postgresql://user:password@host/database"
+_NAME_OTHER: Final = "name another file, or create a store with `waybill relayer run --new-store --store URL`"
+_EXAMPLES = "a URL looks like sqlite:///bridge.db or postgresql://user:password@host/database"
 
 _IN_MEMORY: Final[Mapping[str, Any]] = {
     "poolclass": QueuePool,

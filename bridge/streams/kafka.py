@@ -314,7 +314,7 @@ class DeadLetterTopic:
                 on_delivery=lambda error, _: failed.append(error) if error else None,
             )
             if producer.flush(_PATIENCE):
-                raise TransientError("no answer")
+                raise TransientError("the brokers did not respond")
         finally:
             producer.purge()
         if failed:

@@ -137,7 +137,7 @@ def test_a_blocking_client_cancels_and_names_who_may_retry(devnet: Devnet) -> No
         assert not client.wait(sent.message, PATIENCE).executed
     with BlockingClient(devnet.deployment) as reader:
         assert reader.find(sent.message.id) == sent.message
-        with pytest.raises(RefusedError, match="requires a key"):
+        with pytest.raises(RefusedError, match="requires an account"):
             reader.execute(sent.message)
 
 

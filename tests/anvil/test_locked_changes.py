@@ -198,7 +198,7 @@ async def test_repeated_failure_is_diverged_and_reconciled(
             await eventually_true(lambda: getattr(jobs.newest(SyncJob, sent.id), "state", None) is SyncState.DIVERGED)
             stuck = jobs.newest(SyncJob, sent.id)
             assert stuck is not None
-            forced = f"reconciled by force with its record of block {stuck.record.block.number}; "
+            forced = f"forced reconciliation with the record of block {stuck.record.block.number}; "
             assert stuck.outcome.startswith(forced)
             assert "NotLockRetaker" in stuck.outcome
             assert "waybill message retry" in stuck.outcome

@@ -67,10 +67,12 @@ class CcipMessage:
             )
         *parts, tokens, data = _split(packed)
         if tokens:
-            raise NotOursError("the message carries tokens")
+            raise NotOursError(f"the message carries tokens ({len(tokens)} bytes), which Waybill never sends")
         message = cls(header=packed[: len(packed) - len(data) - 2], data=data)
         if len(parts[1]) != 20 or len(parts[3]) != 20:
-            raise NotOursError("the destination chain does not use 20-byte addresses")
+            raise NotOursError(
+                f"off-ramp and receiver have {len(parts[1])} and {len(parts[3])} bytes, not the 20 of an EVM address"
+            )
         return message
 
     @classmethod

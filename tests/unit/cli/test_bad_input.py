@@ -78,7 +78,7 @@ def test_a_safe_at_no_address_is_refused(waybill: Command) -> None:
         ('{"version": 2, "network": "devnet", "chains": []}', "version: Input should be 1"),
         (
             '{"version": 1, "network": "devnet", "chains": [], "extra": 1}',
-            "extra: the file has no such key: take it out, or correct its name",
+            "extra: unknown key: remove it, or correct its name",
         ),
     ],
 )

@@ -69,7 +69,7 @@ def test_commit_auto_requires_unsafe(
         write_network(tmp_path, *urls)
         ended = Command(monkeypatch, capsys)("relayer", "run", "--commit", "auto")
     assert ended.code == ExitCode.USAGE
-    assert "add unsafe = true if that is meant" in " ".join(ended.err.split())
+    assert "add unsafe = true if that is intended" in " ".join(ended.err.split())
 
 
 def test_settings_file_reaches_the_deliveries(start: Start) -> None:

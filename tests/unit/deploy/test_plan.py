@@ -76,7 +76,7 @@ def test_plan_keeps_gmp_numbers_of_full_width(tmp_path: Path) -> None:
         (("chains", 1, "gmps"), {"ccip": CCIP | {"selector": 0}}, "ccip.selector"),
         (("chains", 1, "confirmations"), -1, "confirmations"),
         (("chains", 1, "finality"), "latest", "finality"),
-        (("surprise",), 1, "surprise: the file has no such key: take it out, or correct its name"),
+        (("surprise",), 1, "surprise: unknown key: remove it, or correct its name"),
         (("chains", 1, "gmps"), {"wormhole": {"core": ADDRESS}}, "gmps.wormhole.chainId: it is missing: add it"),
         (("chains", 1, "confirmations"), "many", r'chains.1.confirmations: .*\(it is "many"\)'),
     ],

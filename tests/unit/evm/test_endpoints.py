@@ -259,7 +259,7 @@ async def test_fees_outlast_a_rising_base_fee_and_always_offer_a_tip(serve: Serv
     async with await EvmChain.connect(ALPHA, [server.url]) as chain:
         fees = await chain.fees()
         limited = await chain.fees(150)
-        with pytest.raises(FeesTooHighError, match="wants 101 wei per gas, more than the limit of 100"):
+        with pytest.raises(FeesTooHighError, match="requires 101 wei per gas, above the limit of 100"):
             await chain.fees(100)
     assert (fees.max_fee, fees.priority_fee) == (201, 1)
     assert (limited.max_fee, limited.priority_fee) == (150, 1)

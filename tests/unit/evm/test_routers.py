@@ -42,7 +42,7 @@ class Refusing:
 @pytest.mark.parametrize(
     ("reason", "has_code", "said"),
     [
-        (b"", False, "has no contract, so the message cannot be executed"),
+        (b"", False, "has no code, so the message can't be executed"),
         (b"", True, "its gas limit was too low, there is no contract at its address, or it gave none"),
         (b"\x01\x02\x03\x04", True, "reason=reverted with 0x01020304"),
     ],

@@ -173,7 +173,7 @@ async def test_fees_above_the_limit_reserve_no_nonce() -> None:
     account.chain.base_fee = 500
     sender = account.sender(settings=tuned(SETTINGS, max_fee=100))
     async with account.looked_after(sender):
-        with pytest.raises(FeesTooHighError, match="wants 501 wei per gas, more than the limit of 100"):
+        with pytest.raises(FeesTooHighError, match="requires 501 wei per gas, above the limit of 100"):
             await sender.send("p", call())
         assert (account.slots, account.chain.broadcasts, await sender.can_pay()) == ([], 0, False)
         account.chain.base_fee = 99
@@ -186,7 +186,7 @@ async def test_account_without_funds_waits_and_continues() -> None:
     account = Account(wei=5)
     sender = account.sender(settings=tuned(SETTINGS, INCLUSION_TIMEOUT=20))
     async with account.looked_after(sender):
-        with pytest.raises(TransientError, match="has 5 wei and needs"):
+        with pytest.raises(TransientError, match="has 5 wei but needs"):
             await sender.send("p", call())
         account.chain.fund(RELAYER.address, 10**24)
         assert (await sender.send("p", call())).succeeded

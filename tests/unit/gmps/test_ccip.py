@@ -56,7 +56,7 @@ def test_a_message_is_read_whole_and_again_from_its_evidence() -> None:
         (PACKED + b"\0", "length fields add up to"),
         (PACKED[:60], "length fields add up to"),
         (packed(ENVELOPE, tokens=b"token"), "carries tokens"),
-        (packed(ENVELOPE, receiver=bytes(32)), "20-byte addresses"),
+        (packed(ENVELOPE, receiver=bytes(32)), "not the 20 of an EVM address"),
     ],
 )
 def test_an_unreadable_message_is_an_error_with_its_transaction(content: bytes, reason: str) -> None:

@@ -140,11 +140,15 @@ def test_permanent_failure_is_not_retried_and_unknown_is() -> None:
     [
         (Kind.PLAIN, DeliveryPolicy(-1, 1, 2, dead_letter=True), "max_retries is -1"),
         (Kind.PLAIN, DeliveryPolicy(1, -1, 2, dead_letter=True), "base is -1"),
-        (Kind.PLAIN, DeliveryPolicy(1, 3, 2, dead_letter=True), "cap is 2 s, less than base 3 s"),
+        (Kind.PLAIN, DeliveryPolicy(1, 3, 2, dead_letter=True), "cap is 2 s; it must be at least base"),
         (Kind.PLAIN, DeliveryPolicy(1, 0, 2, dead_letter=True), "without a pause"),
         (Kind.PLAIN, DeliveryPolicy(1, 1, 2, dead_letter=True, jitter=1.0), "jitter is 1.0"),
-        (Kind.REGULATORY_ACTION_CRITICAL, DeliveryPolicy(99, 1, 2, dead_letter=False), "tried without end"),
-        (Kind.REGULATORY_ACTION_CRITICAL, DeliveryPolicy(None, 1, 2, dead_letter=True), "never becomes a dead letter"),
+        (Kind.REGULATORY_ACTION_CRITICAL, DeliveryPolicy(99, 1, 2, dead_letter=False), "retried without limit"),
+        (
+            Kind.REGULATORY_ACTION_CRITICAL,
+            DeliveryPolicy(None, 1, 2, dead_letter=True),
+            "must not become a dead letter",
+        ),
     ],
 )
 def test_inconsistent_table_is_refused_naming_the_row(kind: Kind, policy: DeliveryPolicy, complaint: str) -> None:
@@ -159,4 +163,6 @@ def test_all_that_is_wrong_with_a_table_is_said_at_once() -> None:
     broken[Kind.QUERY] = DeliveryPolicy(-1, 3, 2, dead_letter=False)
     with pytest.raises(PolicyError) as caught:
         validated(broken)
-    assert all(text in str(caught.value) for text in ("ACK: has no policy", "max_retries is -1", "less than base"))
+    assert all(
+        text in str(caught.value) for text in ("ACK: has no policy", "max_retries is -1", "must be at least base")
+    )

@@ -133,7 +133,7 @@ def test_short_dedup_window_is_refused_naming_both() -> None:
     for window in (610, 700):
         require_reliable(Reliability(ttls=ttls), dedup_window=window)
     with pytest.raises(
-        PolicyError, match=r"dedup window is 609 s, and must be at least 610 s: TTL of \w+ 600 s \+ 2 × clock skew 5 s"
+        PolicyError, match=r"dedup window is 609 s; it must be at least 610 s: TTL of \w+ 600 s \+ 2 × clock skew 5 s"
     ):
         require_reliable(Reliability(ttls=ttls), dedup_window=609)
 
@@ -143,9 +143,9 @@ def test_required_window_counts_ttls_and_clock_skew(changed: dict[str, Any], lea
     ttls = {kind.name.lower(): min(ttl, 600) for kind, ttl in RECOMMENDED_TTL.items()} | {"plain": 0}
     reliability = {"ttls": ttls, **changed}
     Settings.load(retention=least, reliability=reliability)
-    with pytest.raises(SettingsError, match=f"dedup window is {least - 1} s, and must be at least {least} s"):
+    with pytest.raises(SettingsError, match=f"dedup window is {least - 1} s; it must be at least {least} s"):
         Settings.load(retention=least - 1, reliability=reliability)
-    with pytest.raises(SettingsError, match=f"dedup window is {least} s, and must be at least {least + 100} s"):
+    with pytest.raises(SettingsError, match=f"dedup window is {least} s; it must be at least {least + 100} s"):
         Settings.load(retention=least, reliability={**reliability, "ttls": {**ttls, "governance_execute": 700}})
 
 
@@ -153,7 +153,7 @@ def test_small_capacity_is_refused_naming_both() -> None:
     require_reliable(Reliability(dedup_capacity=2_592_000, messages_per_second=1))
     with pytest.raises(
         PolicyError,
-        match=r"dedup capacity is 100000 messages, and must be at least 2592000: 1 messages/s × dedup window",
+        match=r"dedup capacity is 100000 messages; it must be at least 2592000: 1 messages/s × dedup window",
     ):
         require_reliable(Reliability(dedup_capacity=100_000, messages_per_second=1))
     with pytest.raises(SettingsError, match=r"must be at least 5184000: 2 messages/s × dedup window 2\.592e\+06 s"):
@@ -173,7 +173,7 @@ def test_short_lock_is_refused_naming_both() -> None:
     ):
         require_reliable(Reliability(lock_ttl=1_019))
     unbounded = {**DEFAULT_POLICIES, Kind.STATE_SYNC: replace(DEFAULT_POLICIES[Kind.STATE_SYNC], max_retries=None)}
-    with pytest.raises(PolicyError, match="tried without end, and a lock"):
+    with pytest.raises(PolicyError, match="retried without limit, but a lock"):
         require_reliable(Reliability(), unbounded)
     with pytest.raises(SettingsError, match=r"at least 1080 s: TTL of GOVERNANCE_EXECUTE 600 s \+ retry window 480 s"):
         Settings.load(policies={"governance_execute": {"max_retries": 8}})
@@ -256,7 +256,7 @@ async def test_hanging_phase_times_out_except_for_best_effort(
         "and is logged"
     )
     assert (len(history) > 1) is bool(codes), "and is tried again"
-    assert all(f"phase {phase} did not end within 7 s" in one.failure.message for one in history)
+    assert all(f"phase {phase} timed out after 7 s" in one.failure.message for one in history)
     found = policy_of(sent.message, settings.operator_policies()).atomicity
     assert found is (changed or (Atomicity.GUARANTEED if codes else Atomicity.BEST_EFFORT))
     await world.stop()

@@ -229,7 +229,7 @@ def test_an_ordering_changes_nothing_but_the_order(profile: str, strategy: Commi
     "strategy, promise, price",
     [
         (CommitStrategy.BATCH, "at least once", "repeats uncommitted deliveries"),
-        (CommitStrategy.MESSAGE, "at least once", "repeats one per delivery under way"),
+        (CommitStrategy.MESSAGE, "at least once", "repeats the deliveries in progress"),
         (CommitStrategy.TIME, "at least once", "repeats up to 30 s of deliveries"),
         (CommitStrategy.AT_MOST_ONCE, "at most once", "fail or crash after that are lost"),
         (CommitStrategy.AUTO, "none", "may lose or repeat deliveries. Needs unsafe = true"),

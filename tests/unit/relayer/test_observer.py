@@ -260,8 +260,8 @@ class Unreceipted(Withholding):
     ("lie", "says"),
     [
         (lambda _: None, "has no receipt"),
-        (lambda receipt: replace(receipt, succeeded=False), "has failed, and leaves no events"),
-        (lambda receipt: replace(receipt, logs=()), "does not have its events"),
+        (lambda receipt: replace(receipt, succeeded=False), "failed, so it has no events"),
+        (lambda receipt: replace(receipt, logs=()), "does not contain these logs"),
         (
             lambda receipt: replace(receipt, logs=[replace(log, block_hash=bytes(32)) for log in receipt.logs]),
             "does not",

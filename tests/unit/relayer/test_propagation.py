@@ -187,7 +187,7 @@ async def test_repeated_failure_is_diverged_and_forced() -> None:
         )
         assert counting.by_force == [False, False, False, False, True]
         record = followed(store, sent.message).record
-        forced = f"reconciled by force with its record of block {record.block.number}; no key"
+        forced = f"forced reconciliation with the record of block {record.block.number}; no key"
         assert followed(store, sent.message).outcome == forced
         assert [one.record.message_id for one in store.jobs.listed(SyncJob, {SyncState.DIVERGED}, 100)] == [
             sent.message.id

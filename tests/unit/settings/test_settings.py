@@ -83,7 +83,7 @@ def test_a_policy_can_be_changed_by_kind(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("changed", [{"max_retries": 3}, {"dead_letter": True}])
 def test_a_critical_action_can_not_be_given_an_end(changed: dict[str, float]) -> None:
-    with pytest.raises(SettingsError, match="REGULATORY_ACTION_CRITICAL: is tried without end"):
+    with pytest.raises(SettingsError, match="REGULATORY_ACTION_CRITICAL: must be retried without limit"):
         Settings.load(policies={"regulatory_action_critical": changed})
 
 
@@ -91,7 +91,7 @@ def test_a_critical_action_can_not_be_given_an_end(changed: dict[str, float]) ->
     ("policies", "complaint"),
     [
         ({"telegram": {"base": 1}}, "'telegram' is not a message kind"),
-        ({"plain": {"base": 9, "cap": 1}}, "cap is 1.0 s, less than base 9.0 s"),
+        ({"plain": {"base": 9, "cap": 1}}, "cap is 1.0 s; it must be at least base"),
         ({"plain": {"speed": 1}}, "speed"),
     ],
 )
@@ -168,7 +168,7 @@ def test_all_errors_are_listed_with_their_sources(monkeypatch: pytest.MonkeyPatc
         f"speed ({file}): unknown setting",
         "in_flight is 'many' (WAYBILL_IN_FLIGHT): ",
         "is not an EVM address (0x and 40 hex digits, EIP-55 checksum if mixed case)",
-        "cap is 1.0 s, less than base 9.0 s",
+        "cap is 1.0 s; it must be at least base",
         "a keystore needs password_file",
         f"chains.alpha.agreement ({file}): ",
     ):
@@ -256,7 +256,7 @@ def test_nothing_is_compared_with_a_value_that_can_not_be_used() -> None:
     text = str(caught.value)
     assert "two polls" not in text
     assert "dedup window" not in text
-    assert "cap is 1.0 s, less than base 9.0 s" in text
+    assert "cap is 1.0 s; it must be at least base" in text
 
 
 def test_jitter_and_dead_letters_are_settings_of_each_kind() -> None:
@@ -266,7 +266,7 @@ def test_jitter_and_dead_letters_are_settings_of_each_kind() -> None:
     assert not becomes_dead_letter(policy, GiveUpReason.MAX_RETRIES_EXCEEDED)
     with pytest.raises(SettingsError, match="jitter"):
         Settings.load(policies={"plain": {"jitter": 1}})
-    with pytest.raises(SettingsError, match=r"REGULATORY_ACTION_CRITICAL: .*never becomes a dead letter"):
+    with pytest.raises(SettingsError, match=r"REGULATORY_ACTION_CRITICAL: .*must not become a dead letter"):
         Settings.load(policies={"regulatory_action_critical": {"dead_letter": True}})
 
 
