@@ -182,7 +182,8 @@ class Actions:
         asked_at = self._clock.now()
         part = await self._reader.with_participants(replace(action, branches=(branch,)))
         await self._write_letters(part)
-        self._advance(part, asked_at)
+        # A record may have changed while it travelled; a chain that gave no answer has said nothing until now.
+        self._advance(part, self._clock.now() if part.branches[0].problem else asked_at)
         if part.agrees:
             await self._letters.close_action(part.id, branch.number, {"by": part.name, "state": part.state.name})
             if not self._pays_report(part):
@@ -201,7 +202,7 @@ class Actions:
 
         Args:
             action: The action as last read.
-            asked_at: Unix seconds when the read began. A reply that arrives while the chain is being read is not late.
+            asked_at: Unix seconds at which the records held, by which lateness is judged.
         """
         if not self._settings.advance:
             return

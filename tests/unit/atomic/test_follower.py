@@ -141,6 +141,14 @@ async def test_slow_answer_does_not_make_a_record_late() -> None:
     assert sent_again == [SENT.prepare_id]
 
 
+async def test_phase_that_came_due_while_a_chain_was_silent_is_retried() -> None:
+    """Asking a chain that is down a second time would delay the retry by another timeout."""
+    followed, sent_again = follower(replace(SENT, problem="gamma does not answer within 5 s"), at=LATE - 2, takes=5)
+    await followed.look(HERE)
+    await followed.settled()
+    assert sent_again == [SENT.prepare_id]
+
+
 async def test_a_phase_whose_retries_are_used_up_is_not_sent_again() -> None:
     asked = replace(SENT, participation=participation(BranchState.NONE))
     assert await retries_of(replace(asked, retries=WINDOW.max_retries - 1)) == [SENT.prepare_id]
