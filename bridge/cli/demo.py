@@ -7,6 +7,7 @@ import json
 import shutil
 import signal
 import time
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -15,6 +16,7 @@ from rich.console import Console
 from bridge import devnet
 from bridge.cli.devnet import FIRST_PORT
 from bridge.cli.extras import require_devnet
+from bridge.cli.freshness import freshness
 from bridge.cli.output import CliError, progress, result, table
 from bridge.cli.root import DEVNET
 from bridge.cli.workspace import Workspace
@@ -24,6 +26,7 @@ from bridge.devnet.demo.processes import ProcessFailedError, Service
 from bridge.devnet.demo.report import DisagreementError, Report, percentiles
 from bridge.devnet.demo.run import demonstrate
 
+_MOST_BEHIND = 10  # seconds that the index may be behind when its results are used
 _CHAINS = 3
 """Two carry the messages. The third takes part in atomic actions, and goes down."""
 
@@ -71,10 +74,17 @@ def demo(
             progress(_LOOK_AROUND.format(folder=workspace.root.resolve(), explorer=f"http://{address}/"))
             await asyncio.Event().wait()
 
+    def index_is_current() -> bool:
+        with workspace.index_if_any() as index:
+            return index is not None and not freshness(workspace, index, _MOST_BEHIND).behind
+
     try:
         found = asyncio.run(devnet.up(home=workspace.root, chains=_CHAINS, first_port=port, progress=log))
         shutil.rmtree(workspace.state, ignore_errors=True)
-        asyncio.run(demonstrate(found, workspace.index_url, folder, log, finished))
+        current = partial(asyncio.to_thread, index_is_current)
+        asyncio.run(
+            demonstrate(found, workspace.index_url, index_is_current=current, folder=folder, say=log, finished=finished)
+        )
     except (ProcessFailedError, DisagreementError) as error:
         raise CliError(str(error), next_step=f"see the logs in {folder}") from error
     finally:

@@ -33,13 +33,13 @@ STALL_AFTER = 10  # seconds
 _PATIENCE = 90  # seconds, timeout of each step
 _POLL = 0.5  # seconds
 _PATIENT = ("--max-behind", "3600")  # the demonstration waits for the index itself, so its age does not matter
-_MOST_BEHIND = 10  # seconds that the index may be behind when its results are used
 _UNTIL_FINAL = 4  # seconds in which a block becomes final (two blocks) and the index appends it to the lake
 _MOST_REQUESTS = 10_000
 _INDEX_SETTINGS = {"WAYBILL_INDEX": '{"lake_interval": 1}'}  # seconds; so the tables need one refresh
 
 Say = Callable[[str], None]
 Finished = Callable[[Report], Awaitable[None]]
+IndexIsCurrent = Callable[[], Awaitable[bool]]
 
 
 @contextmanager
@@ -57,11 +57,19 @@ class Demonstration:
     """Runs `waybill` as a user would, and checks the chains directly."""
 
     def __init__(
-        self, network: Devnet, chains: Mapping[int, EvmChain], index: IndexRequests, folder: Path, say: Say
+        self,
+        network: Devnet,
+        chains: Mapping[int, EvmChain],
+        index: IndexRequests,
+        *,
+        index_is_current: IndexIsCurrent,
+        folder: Path,
+        say: Say,
     ) -> None:
         self._deployment = network.deployment
         self._chains = chains
         self._index = index
+        self._index_is_current = index_is_current
         self._actions = DemonstratedActions(self._deployment, chains)
         self._falls_silent: ChainStatus = network.chains[-1]  # has no traffic
         self._traffic: set[bytes] = set()
@@ -219,21 +227,15 @@ class Demonstration:
         requests = await self._index.requests_after(0, _MOST_REQUESTS)
         return frozenset(request.message_id for request in requests) & self._traffic
 
-    async def _index_is_current(self) -> bool:
-        return (await self._run("message", "list", "--max-behind", str(_MOST_BEHIND))).returncode == 0
-
     async def _audit(self) -> Audit:
         return await audit(self._deployment, self._chains)
 
     async def _waybill(self, *arguments: str) -> Any:
-        process = await self._run(*arguments)
+        command = [sys.executable, "-m", "bridge.cli", *arguments, "--json"]
+        process = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
         if process.returncode:
             raise ProcessFailedError(f"`waybill {' '.join(arguments)}` failed: {process.stderr.strip()}")
         return json.loads(process.stdout)
-
-    async def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "bridge.cli", *arguments, "--json"]
-        return await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
 
     def _index_service(self) -> Service:
         return self._service("index", "run", "--stall-after", str(STALL_AFTER), environment=_INDEX_SETTINGS)
@@ -245,12 +247,21 @@ class Demonstration:
         return Service(list(arguments), self._folder / f"{arguments[0]}.log", environment)
 
 
-async def demonstrate(network: Devnet, index_url: str, folder: Path, say: Say, finished: Finished) -> None:
+async def demonstrate(
+    network: Devnet,
+    index_url: str,
+    *,
+    index_is_current: IndexIsCurrent,
+    folder: Path,
+    say: Say,
+    finished: Finished,
+) -> None:
     """Runs the demonstration on a fresh network; its processes run until `finished` returns.
 
     Args:
         network: A devnet with three chains.
         index_url: URL of the store that `waybill index run` writes.
+        index_is_current: Returns whether that store is up to date with the chains.
         folder: Folder for logs.
         say: Callback for progress lines.
         finished: Called with the report; the processes run until it returns.
@@ -260,4 +271,6 @@ async def demonstrate(network: Devnet, index_url: str, folder: Path, say: Say, f
         DisagreementError: a result is wrong.
     """
     async with open_chains(network.deployment) as chains:
-        await Demonstration(network, chains, IndexRequests(index_url), folder, say).run(finished)
+        index = IndexRequests(index_url)
+        demonstration = Demonstration(network, chains, index, index_is_current=index_is_current, folder=folder, say=say)
+        await demonstration.run(finished)
