@@ -12,7 +12,7 @@ from indexer.model.errors import IndexerError
 from indexer.model.settings import IndexSettings
 from indexer.pipeline.bronze import Lake
 from indexer.pipeline.reading import AsOf
-from indexer.pipeline.refresh import refresh
+from indexer.pipeline.refresh import refresh, unchanged
 from indexer.spark.outage import SPARK_ERRORS, reason_of
 from indexer.spark.session import batch_session
 from indexer.store.engine import reading_engine
@@ -28,7 +28,7 @@ def run_refresh(
     keep_hours: int,
     master: str | None = None,
 ) -> AsOf:
-    """Refreshes the tables in a new Spark session; see `indexer.pipeline.refresh.refresh`.
+    """Refreshes the tables in a new Spark session, unless they are up to date; see `indexer.pipeline.refresh.refresh`.
 
     Args:
         settings: of the index.
@@ -46,9 +46,12 @@ def run_refresh(
     store = reading_engine(settings.folder.store_url)
     try:
         lake = Lake(settings.folder.lake)
-        with lock, batch_session(master, events=lake.rows()) as spark:
+        with lock:
             facts = read_facts(store, attested=attested, paid=paid, chain_names=chain_names)
-            return refresh(spark, lake, facts, full=full, keep_hours=keep_hours)
+            if not full and (state := unchanged(lake, facts)) is not None:
+                return state
+            with batch_session(master, events=lake.rows()) as spark:
+                return refresh(spark, lake, facts, full=full, keep_hours=keep_hours)
     except SPARK_ERRORS as error:
         raise IndexerError(f"Spark failed: {reason_of(error)}") from error
     finally:

@@ -28,16 +28,17 @@ class AsOf:
     Attributes:
         blocks: by chain, the last final block included.
         refreshed_at: time of the refresh, Unix seconds.
+        inputs: hash of what the tables were computed from.
     """
 
     blocks: Mapping[int, int] = field(default_factory=dict[int, int])
     refreshed_at: int
+    inputs: str = ""
 
     def to_json(self) -> str:
         """Returns the text that `from_json` reads."""
-        return json.dumps(
-            {"blocks": {str(chain): block for chain, block in self.blocks.items()}, "at": self.refreshed_at}
-        )
+        blocks = {str(chain): block for chain, block in self.blocks.items()}
+        return json.dumps({"blocks": blocks, "at": self.refreshed_at, "inputs": self.inputs})
 
     @classmethod
     def from_json(cls, text: str) -> AsOf | None:
@@ -45,7 +46,8 @@ class AsOf:
         if not text:
             return None
         stated = json.loads(text)
-        return cls(blocks={int(chain): block for chain, block in stated["blocks"].items()}, refreshed_at=stated["at"])
+        blocks = {int(chain): block for chain, block in stated["blocks"].items()}
+        return cls(blocks=blocks, refreshed_at=stated["at"], inputs=stated.get("inputs", ""))
 
 
 def as_of(lake: StorageLocation) -> AsOf | None:

@@ -9,18 +9,18 @@ the relayer's store (fees paid, attestation times) ─────────�
 from __future__ import annotations
 
 import hashlib
+import pickle
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files as resources
-from typing import Final, TypeVar
+from typing import Final
 
 import deltalake
 import pyarrow as pa
 import structlog
-from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from indexer.model import schemas
@@ -30,6 +30,7 @@ from indexer.model.storage_location import StorageLocation
 from indexer.pipeline import bronze, gold, silver
 from indexer.pipeline.bronze import BronzeState, Lake, ensure_table
 from indexer.pipeline.reading import AsOf, as_of, state_as_of
+from indexer.pipeline.tables import Tables
 from indexer.spark.session import LONG_HISTORY
 
 log = structlog.get_logger(__name__)
@@ -39,17 +40,9 @@ _OF_MESSAGES: Final[dict[str, Callable[[DataFrame], DataFrame]]] = {
     "silver.receipts": silver.receipts,
     "silver.attempts": silver.attempts,
 }
-_KEYS: Final = {
-    "silver.events": ("chain_id", "block_number", "log_index"),
-    "silver.messages": ("message_id",),
-    "silver.receipts": ("message_id", "gmp"),
-    "silver.attempts": ("message_id", "attempt"),
-}
 _MADE_BY: Final = "waybill.madeBy"  # table properties of silver.events
 _CHECKPOINT: Final = "waybill.checkpoint"
 _DAY: Final = 86_400
-
-Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,17 +91,51 @@ def refresh(
         The new state of the tables.
     """
     before, state = as_of(lake.place), lake.state()
+    inputs = _inputs(lake, state, facts)
     for name in TABLES:
         ensure_table(lake.place, name)
-    _refresh_silver(spark, lake.place, _checkpoint(spark, lake, state, full=full))
-    now = AsOf(blocks=state.blocks, refreshed_at=int(clock()))
-    _refresh_gold(spark, lake, facts, now)
-    if before is not None and before.refreshed_at // _DAY != now.refreshed_at // _DAY:
-        _maintain(spark, lake.place, keep_hours)
+    is_here = (spark.conf.get("spark.master", None) or "").startswith("local")
+    is_short = is_here and lake.rows() < LONG_HISTORY
+    tables = Tables(spark, lake.place, is_short=is_short)
+    if is_short:  # to compute it again takes less time than to find what is new
+        _make_silver(tables, tables.once(silver.events(tables.read("bronze.logs"))))
+    else:
+        _refresh_silver(spark, lake.place, tables, _checkpoint(tables, lake, state, full=full))
+    _refresh_gold(tables, facts)
+    now = AsOf(blocks=state.blocks, refreshed_at=int(clock()), inputs=inputs)
+    state_as_of(lake.place, now)
+    if before is not None and not _is_same_day(before, now):
+        for name in TABLES:
+            tables.maintain(name, keep_hours)
     return now
 
 
-def _checkpoint(spark: SparkSession, lake: Lake, state: BronzeState, *, full: bool) -> str:
+def unchanged(lake: Lake, facts: StoreFacts, *, clock: Callable[[], float] = time.time) -> AsOf | None:
+    """Returns the state of the tables, and records that it holds until now, if a refresh would compute the same rows again.
+
+    Returns None if there is something to refresh, or if no refresh has maintained the tables today.
+    """
+    before, state = as_of(lake.place), lake.state()
+    if before is None or before.inputs != _inputs(lake, state, facts):
+        return None
+    now = replace(before, blocks=state.blocks, refreshed_at=int(clock()))
+    if not _is_same_day(before, now):
+        return None
+    state_as_of(lake.place, now)
+    return now
+
+
+def _inputs(lake: Lake, state: BronzeState, facts: StoreFacts) -> str:
+    """Returns a hash of what the tables are computed from."""
+    # Bronze is append-only except for corrections. The names of its files change when they are compacted.
+    return hashlib.sha256(pickle.dumps((lake.rows(), state.corrections, facts, _code()))).hexdigest()
+
+
+def _is_same_day(one: AsOf, other: AsOf) -> bool:
+    return one.refreshed_at // _DAY == other.refreshed_at // _DAY
+
+
+def _checkpoint(tables: Tables, lake: Lake, state: BronzeState, *, full: bool) -> str:
     """Returns the name of the stream's checkpoint; a new one if silver has to be recomputed from the first log."""
     folder = lake.place.table("silver.events")
     events = deltalake.DeltaTable(folder.root, storage_options=folder.options)
@@ -119,33 +146,31 @@ def _checkpoint(spark: SparkSession, lake: Lake, state: BronzeState, *, full: bo
     name = uuid.uuid4().hex
     log.info("recomputing all tables")
     if not lake.rows():  # then the stream has no batch
-        for table in _KEYS:
-            current = spark.read.format("delta").load(lake.place.table(table).uri)
-            _overwrite(current.limit(0), lake.place.table(table))
+        for table in ("silver.events", *_OF_MESSAGES):
+            tables.overwrite(table, tables.read(table).limit(0))
     events.alter.set_table_properties({_MADE_BY: made_by, _CHECKPOINT: name}, raise_if_not_exists=False)
     return name
 
 
 def _code() -> str:
-    """Returns a hash of the code that computes silver. Rows of different versions must not be mixed."""
+    """Returns a hash of the code that computes the tables. Rows of different versions must not be mixed."""
     pipeline = resources("indexer.pipeline")
-    found = [pipeline / "silver.py", pipeline / "queries.py"]
-    for folder in (pipeline / "sql", resources("indexer.decode")):
-        found += [part for part in folder.iterdir() if part.name.endswith((".py", ".sql"))]
+    folders = (pipeline, pipeline / "sql", pipeline / "sql" / "divergences", resources("indexer.decode"))
+    found = [part for folder in folders for part in folder.iterdir() if part.name.endswith((".py", ".sql"))]
     texts = b"".join(part.read_bytes() for part in sorted(found, key=lambda part: part.name))
     return hashlib.sha256(texts).hexdigest()[:16]
 
 
-def _refresh_silver(spark: SparkSession, lake: StorageLocation, checkpoint: str) -> None:
+def _refresh_silver(spark: SparkSession, lake: StorageLocation, tables: Tables, checkpoint: str) -> None:
     """Streams the logs that the checkpoint has not seen into silver."""
 
     def add(logs: DataFrame, number: int) -> None:
-        decoded = silver.events(logs).persist()
+        decoded = tables.once(silver.events(logs))
         try:
-            if number == 0:
-                _make_silver(decoded, lake)
+            if number == 0:  # the first batch of a checkpoint has every log
+                _make_silver(tables, decoded)
             else:
-                _add_to_silver(decoded, lake)
+                _add_to_silver(tables, decoded)
         finally:
             decoded.unpersist()
 
@@ -159,51 +184,33 @@ def _refresh_silver(spark: SparkSession, lake: StorageLocation, checkpoint: str)
     query.awaitTermination()
 
 
-def _make_silver(decoded: DataFrame, lake: StorageLocation) -> None:
-    """Overwrites silver with the first batch of a checkpoint, which has every log."""
-    _overwrite(decoded, lake.table("silver.events"))
-    _at_once(lambda name: _overwrite(_OF_MESSAGES[name](decoded), lake.table(name)), _OF_MESSAGES)
+def _make_silver(tables: Tables, decoded: DataFrame) -> None:
+    """Overwrites silver with every event."""
+    tables.overwrite("silver.events", decoded)
+    _at_once(lambda name: tables.overwrite(name, _OF_MESSAGES[name](decoded)), _OF_MESSAGES)
 
 
-def _add_to_silver(decoded: DataFrame, lake: StorageLocation) -> None:
+def _add_to_silver(tables: Tables, decoded: DataFrame) -> None:
     """Merges new events, then recomputes the rows of their messages from all events of those messages."""
-    _merge("silver.events", decoded, lake)
+    tables.merge("silver.events", decoded)
     ids = decoded.where("message_id is not null").select("message_id").distinct()
-    events = decoded.sparkSession.read.format("delta").load(lake.table("silver.events").uri)
-    changed = events.join(ids, "message_id", "left_semi").persist()
+    changed = tables.once(tables.read("silver.events").join(ids, "message_id", "left_semi"))
     try:
-        _at_once(lambda name: _merge(name, _OF_MESSAGES[name](changed), lake), _OF_MESSAGES)
+        _at_once(lambda name: tables.merge(name, _OF_MESSAGES[name](changed)), _OF_MESSAGES)
     finally:
         changed.unpersist()
 
 
-def _merge(name: str, rows: DataFrame, lake: StorageLocation) -> None:
-    target = DeltaTable.forPath(rows.sparkSession, lake.table(name).uri)
-    same = " and ".join(f"old.{column} = new.{column}" for column in _KEYS[name])
-    merge = target.alias("old").merge(rows.alias("new"), same)
-    merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
-
-
-def _refresh_gold(spark: SparkSession, lake: Lake, facts: StoreFacts, now: AsOf) -> None:
+def _refresh_gold(tables: Tables, facts: StoreFacts) -> None:
     """Overwrites gold from silver. Each table is replaced in one commit."""
-    names = ("silver.events", "silver.messages", "silver.receipts")
-    events, messages, receipts = (spark.read.format("delta").load(lake.place.table(name).uri) for name in names)
-    is_short = lake.rows() < LONG_HISTORY
-    if is_short:
-        # Delta runs a job for each scan of a table in a plan, and gold's plans have some twenty: most of a short history's time.
-        events, messages, receipts = (frame.localCheckpoint() for frame in (events, messages, receipts))
-
-    def once(rows: DataFrame) -> DataFrame:
-        """Computes rows once that several tables need; those of a long history survive the loss of a worker."""
-        return rows.localCheckpoint() if is_short else rows.persist()
-
-    rules = {name: once(rows) for name, rows in gold.router_rules(events, messages).items()}
-    deliveries, duplicates = once(gold.deliveries(messages, receipts)), gold.duplicates(events)
+    events, messages, receipts = map(tables.read, ("silver.events", "silver.messages", "silver.receipts"))
+    rules = {name: tables.once(rows) for name, rows in gold.router_rules(events, messages).items()}
+    deliveries, duplicates = tables.once(gold.deliveries(messages, receipts)), gold.duplicates(events)
     limits = gold.frame(facts.limits, messages)
     attested = None if facts.attested is None else gold.frame(facts.attested, messages)
     final_times = gold.frame(facts.final_times, messages)
     found = gold.divergences(messages, receipts, duplicates, rules, limits=limits, policy=facts.policy)
-    tables = {
+    made = {
         "gold.duplicates": duplicates,
         "gold.lanes": gold.lanes(messages, deliveries),
         "gold.latencies": gold.latencies(messages, deliveries, final_times, attested),
@@ -211,28 +218,14 @@ def _refresh_gold(spark: SparkSession, lake: Lake, facts: StoreFacts, now: AsOf)
         "gold.divergences": found.unionByName(gold.frame(facts.divergences, messages)),
     }
     if facts.paid is not None:  # without a relayer's store, the table of costs stays as it is
-        tables = {"gold.costs": gold.costs(messages, receipts, gold.frame(facts.paid, messages)), **tables}
-    named = {name: gold.with_names(rows, facts.chain_names) for name, rows in tables.items()}
-    _at_once(lambda name: _overwrite(named[name], lake.place.table(name)), named)
-    state_as_of(lake.place, now)
+        made = {"gold.costs": gold.costs(messages, receipts, gold.frame(facts.paid, messages)), **made}
+    named = {name: gold.with_names(rows, facts.chain_names) for name, rows in made.items()}
+    _at_once(lambda name: tables.overwrite(name, named[name]), named)
     for frame in (deliveries, *rules.values()):
         frame.unpersist()
 
 
-def _at_once(make: Callable[[str], Made], names: Iterable[str]) -> list[Made]:
-    """Returns the result of `make` for each table. Spark plans a query in one thread, so several are planned in parallel."""
+def _at_once(make: Callable[[str], None], names: Iterable[str]) -> None:
+    """Calls `make` for each table. Spark plans a query in one thread, so several are planned in parallel."""
     with ThreadPoolExecutor() as pool:
-        return list(pool.map(make, names))
-
-
-def _overwrite(rows: DataFrame, folder: StorageLocation) -> None:
-    """Replaces a table's rows in one commit."""
-    rows.write.format("delta").mode("overwrite").save(folder.uri)
-
-
-def _maintain(spark: SparkSession, lake: StorageLocation, keep_hours: int) -> None:
-    """Compacts small files, and deletes files that no version of the last `keep_hours` refers to."""
-    for name in TABLES:
-        table = DeltaTable.forPath(spark, lake.table(name).uri)
-        table.optimize().executeCompaction()
-        table.vacuum(keep_hours)
+        list(pool.map(make, names))

@@ -58,6 +58,8 @@ _TABLES = {
     "spark.sql.adaptive.enabled": "true",
     # The optimizer would infer constraints of some fifty columns through every join: minutes, for a plan that runs for seconds.
     "spark.sql.constraintPropagation.enabled": "false",
+    # VACUUM lists a folder in that many tasks, by default ten thousand.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
 }
 
 _ON_THIS_MACHINE = {
@@ -77,9 +79,12 @@ _TABLES_HERE = {
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
 }
 
-# Java's second compiler competes with the queries for cores, and pays off only for long histories.
+# Java's second compiler competes with the queries for cores, and pays off only for long histories. A broadcast is a job of its
+# own, and one partition needs neither broadcasts nor shuffles.
 _SHORT_HISTORY_HERE = _FEW_ROWS | {
-    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.default.parallelism": "1",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 LONG_HISTORY = 200_000  # events

@@ -7,6 +7,7 @@ import re
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -28,7 +29,8 @@ from indexer.pipeline import refresh as pipeline
 from indexer.pipeline.bronze import FinalBlocks, Lake
 from indexer.pipeline.catalog import register
 from indexer.pipeline.reading import as_of, rows_of
-from indexer.pipeline.refresh import StoreFacts, refresh
+from indexer.pipeline.refresh import StoreFacts, refresh, unchanged
+from indexer.pipeline.tables import Tables
 from indexer.pipeline.user_queries import answer
 from indexer.spark.session import batch_session
 from indexer.store.reader import IndexReader
@@ -239,7 +241,8 @@ def history_with_increments(batch: SparkSession, seed: int, folder: Path, increm
 
 def killed_at(step: str, call: int, monkeypatch: pytest.MonkeyPatch) -> Callable[..., object]:
     """A refresh that ends before that call of a step, as if the process had been killed."""
-    calls, original = count(1), getattr(pipeline, step)
+    owner = pipeline if hasattr(pipeline, step) else Tables
+    calls, original = count(1), getattr(owner, step)
 
     def cut(*arguments: Any) -> None:
         if next(calls) == call:
@@ -248,14 +251,21 @@ def killed_at(step: str, call: int, monkeypatch: pytest.MonkeyPatch) -> Callable
 
     def refreshed(*arguments: Any) -> None:
         with monkeypatch.context() as patched:
-            patched.setattr(pipeline, step, cut)
+            patched.setattr(owner, step, cut)
             with pytest.raises(Exception, match="killed"):
                 refresh(*arguments)
 
     return refreshed
 
 
+@pytest.fixture
+def by_increments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every history counts as long: its refreshes merge what is new, and Spark reads and writes the tables."""
+    monkeypatch.setattr(pipeline, "LONG_HISTORY", 0)
+
+
 @pytest.mark.timeout(600)
+@pytest.mark.usefixtures("by_increments")
 def test_tables_equal_plain_python_and_open_everywhere(
     batch: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -320,25 +330,27 @@ def expect_names_beside_numbers(lake: Lake) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("seed", range(1, 4))
+@pytest.mark.usefixtures("by_increments")
 def test_any_increments_equal_a_full_refresh(batch: SparkSession, seed: int, tmp_path: Path) -> None:
     made = history_with_increments(batch, seed, tmp_path, 4)
     paid = paid_for(made)
     facts = read_facts(made.store.engine, paid=paid)
     refresh(batch, made.lake, facts)
-    by_increments = tables_of(made.lake)
+    increments = tables_of(made.lake)
     expect_what_the_logs_say(made, paid)
     refresh(batch, made.lake, facts, full=True)
-    assert tables_of(made.lake) == by_increments
+    assert tables_of(made.lake) == increments
     made.store.close()
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
-@pytest.mark.parametrize(("step", "call"), [("_overwrite", 2), ("_overwrite", 6), ("_merge", 2)])
+@pytest.mark.parametrize(("step", "call"), [("overwrite", 2), ("overwrite", 6), ("merge", 2)])
+@pytest.mark.usefixtures("by_increments")
 def test_refresh_killed_between_steps_is_finished_by_the_next(
     batch: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, call: int
 ) -> None:
-    made = history_with_increments(batch, 2, tmp_path, 1 if step == "_merge" else 0)
+    made = history_with_increments(batch, 2, tmp_path, 1 if step == "merge" else 0)
     paid = paid_for(made)
     facts = read_facts(made.store.engine, paid=paid)
     killed_at(step, call, monkeypatch)(batch, made.lake, facts)
@@ -347,8 +359,23 @@ def test_refresh_killed_between_steps_is_finished_by_the_next(
     made.store.close()
 
 
+@pytest.mark.timeout(600)
+def test_short_history_equals_plain_python_and_is_not_repeated(batch: SparkSession, tmp_path: Path) -> None:
+    """Until there are new logs or new facts, another refresh would compute the same rows."""
+    made = history_with_increments(batch, 4, tmp_path, 1)
+    paid = paid_for(made)
+    assert unchanged(made.lake, read_facts(made.store.engine, paid=paid)) is None
+    stated = refresh(batch, made.lake, read_facts(made.store.engine, paid=paid), clock=lambda: 86_400)
+    expect_what_the_logs_say(made, paid)
+    facts = read_facts(made.store.engine, paid=paid)
+    assert unchanged(made.lake, facts, clock=lambda: 86_500) == replace(stated, refreshed_at=86_500)
+    assert unchanged(made.lake, replace(facts, paid=paid.slice(1)), clock=lambda: 86_500) is None
+    made.store.close()
+
+
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
+@pytest.mark.usefixtures("by_increments")
 def test_a_repair_of_bronze_makes_all_tables_again(batch: SparkSession, tmp_path: Path) -> None:
     made = history_with_increments(batch, 3, tmp_path, 0)
     refresh(batch, made.lake, StoreFacts())
