@@ -26,7 +26,7 @@ from bridge.devnet.demo.processes import ProcessFailedError, Service
 from bridge.devnet.demo.report import DisagreementError, Report, percentiles
 from bridge.devnet.demo.run import demonstrate
 
-_MOST_BEHIND = 10  # seconds that the index may be behind when its results are used
+_MOST_BEHIND = 3  # seconds that the index may be behind when its results are used
 _CHAINS = 3
 """Two carry the messages. The third takes part in atomic actions, and goes down."""
 
