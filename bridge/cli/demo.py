@@ -7,7 +7,7 @@ import json
 import shutil
 import signal
 import time
-from functools import partial
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -25,8 +25,8 @@ from bridge.devnet.demo.actions import ActionOutcome
 from bridge.devnet.demo.processes import ProcessFailedError, Service
 from bridge.devnet.demo.report import DisagreementError, Report, percentiles
 from bridge.devnet.demo.run import demonstrate
+from bridge.protocol.ports import Block
 
-_MOST_BEHIND = 3  # seconds that the index may be behind when its results are used
 _CHAINS = 3
 """Two carry the messages. The third takes part in atomic actions, and goes down."""
 
@@ -74,16 +74,22 @@ def demo(
             progress(_LOOK_AROUND.format(folder=workspace.root.resolve(), explorer=f"http://{address}/"))
             await asyncio.Event().wait()
 
-    def index_is_current() -> bool:
+    def index_has_read(heads: Mapping[int, Block]) -> bool:
         with workspace.index_if_any() as index:
-            return index is not None and not freshness(workspace, index, _MOST_BEHIND).behind
+            return index is not None and not freshness(workspace, index, 0, heads).behind
 
     try:
         found = asyncio.run(devnet.up(home=workspace.root, chains=_CHAINS, first_port=port, progress=log))
         shutil.rmtree(workspace.state, ignore_errors=True)
-        current = partial(asyncio.to_thread, index_is_current)
         asyncio.run(
-            demonstrate(found, workspace.index_url, index_is_current=current, folder=folder, say=log, finished=finished)
+            demonstrate(
+                found,
+                workspace.index_url,
+                index_has_read=lambda heads: asyncio.to_thread(index_has_read, heads),
+                folder=folder,
+                say=log,
+                finished=finished,
+            )
         )
     except (ProcessFailedError, DisagreementError) as error:
         raise CliError(str(error), next_step=f"see the logs in {folder}") from error

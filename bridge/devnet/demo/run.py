@@ -24,6 +24,7 @@ from bridge.devnet.demo.processes import ProcessFailedError, Service
 from bridge.devnet.demo.report import DisagreementError, Report, require_a_good_end, require_agreement
 from bridge.devnet.network import Devnet
 from bridge.evm.chain import EvmChain, open_chains
+from bridge.protocol.ports import Block
 from bridge.store.index_requests import IndexRequests
 
 HEALTHY, STALLING = 44, 22
@@ -39,7 +40,7 @@ _INDEX_SETTINGS = {"WAYBILL_INDEX": '{"lake_interval": 1}'}  # seconds; so the t
 
 Say = Callable[[str], None]
 Finished = Callable[[Report], Awaitable[None]]
-IndexIsCurrent = Callable[[], Awaitable[bool]]
+IndexHasRead = Callable[[Mapping[int, Block]], Awaitable[bool]]
 
 
 @contextmanager
@@ -62,14 +63,14 @@ class Demonstration:
         chains: Mapping[int, EvmChain],
         index: IndexRequests,
         *,
-        index_is_current: IndexIsCurrent,
+        index_has_read: IndexHasRead,
         folder: Path,
         say: Say,
     ) -> None:
         self._deployment = network.deployment
         self._chains = chains
         self._index = index
-        self._index_is_current = index_is_current
+        self._index_has_read = index_has_read
         self._actions = DemonstratedActions(self._deployment, chains)
         self._falls_silent: ChainStatus = network.chains[-1]  # has no traffic
         self._traffic: set[bytes] = set()
@@ -118,7 +119,7 @@ class Demonstration:
         sent = await self._send(traffic.stalling(self._deployment, STALLING))
         self._stalled = frozenset(item.message.id for item in sent)
         self._say(f"relayer killed (SIGKILL), started again without {gmp}: {len(sent)} messages wait for {gmp}")
-        await self._until(services, "are indexed", self._index_is_current)
+        await self._indexed(services)
         await asyncio.gather(self._retried(services, sent), self._aborted(services))
 
     async def _retried(self, services: Sequence[Service], sent: Sequence[Sent]) -> None:
@@ -151,7 +152,7 @@ class Demonstration:
 
     async def _report(self, services: Sequence[Service]) -> Report:
         names = [chain.name for chain in self._deployment.chains]
-        await self._until(services, "are indexed", self._index_is_current)
+        await self._indexed(services)
         await asyncio.sleep(_UNTIL_FINAL)
         self._say("Spark refreshes the tables until their totals agree with the chains' own logs")
         deadline = time.monotonic() + _PATIENCE
@@ -212,6 +213,11 @@ class Demonstration:
                 raise DisagreementError(f"not all messages {what} within {_PATIENCE} s; see the logs in {self._folder}")
             await asyncio.sleep(_POLL)
 
+    async def _indexed(self, services: Iterable[Service]) -> None:
+        """Waits until the index has read each chain to its present head. A killed index has to start Spark first."""
+        heads = {chain_id: await chain.head() for chain_id, chain in self._chains.items()}
+        await self._until(services, "are indexed", lambda: self._index_has_read(heads))
+
     async def _executed(self, sent: Sequence[Sent]) -> bool:
         client = Client(self._deployment, self._chains)
         return all([(await client.progress(item.message)).executed for item in sent])
@@ -251,7 +257,7 @@ async def demonstrate(
     network: Devnet,
     index_url: str,
     *,
-    index_is_current: IndexIsCurrent,
+    index_has_read: IndexHasRead,
     folder: Path,
     say: Say,
     finished: Finished,
@@ -261,7 +267,7 @@ async def demonstrate(
     Args:
         network: A devnet with three chains.
         index_url: URL of the store that `waybill index run` writes.
-        index_is_current: Returns whether that store is up to date with the chains.
+        index_has_read: Returns whether that store contains the given head of each chain.
         folder: Folder for logs.
         say: Callback for progress lines.
         finished: Called with the report; the processes run until it returns.
@@ -272,5 +278,5 @@ async def demonstrate(
     """
     async with open_chains(network.deployment) as chains:
         index = IndexRequests(index_url)
-        demonstration = Demonstration(network, chains, index, index_is_current=index_is_current, folder=folder, say=say)
+        demonstration = Demonstration(network, chains, index, index_has_read=index_has_read, folder=folder, say=say)
         await demonstration.run(finished)
