@@ -23,7 +23,7 @@ test("an error of the router is decoded with its values", () => {
     values: { messageId: id, receipts: 1, quorum: 2 },
     text: `QuorumNotReached(messageId=${id}, receipts=1, quorum=2)`,
     by: ["waybill"],
-    meaning: "",
+    meaning: "Too few receipts count for the message.",
     advice: "wait for more GMPs, or retry the message over others",
     inner: [],
     data: quorumNotReached,
@@ -77,7 +77,7 @@ test("errors of the GMPs are decoded, with what to do, also within a refusal of 
   const outer = decodeRevert(encodeErrorResult({ abi: routerAbi, errorName: "ExecutionReverted", args: [id, refused] }))!;
   const [inner] = outer.inner;
   assert.equal(inner?.name, "TooFewDispatched");
-  assert.match(inner.meaning, /^Too few GMPs took the message/);
+  assert.match(inner.meaning, /^Too few GMPs accepted the message/);
   assert.match(inner.advice, /quote exactly this payload/);
   assert.deepEqual(inner.inner.map(({ name, by, advice }) => [name, by, advice]), [
     ["LZ_InsufficientFee", ["layerzero"], "LayerZero's fee has risen; quote again"],

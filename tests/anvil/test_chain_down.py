@@ -113,7 +113,7 @@ async def test_relayer_starts_while_a_chain_is_down(
             await relayer.is_at_work()
             await eventually(lambda: states() != [], alpha)
             assert relayer.is_running, relayer.log
-        down = [line for line in relayer.lines if str(line["event"]).startswith("chain is down")]
+        down = [line for line in relayer.lines if str(line["event"]).startswith("no endpoint responds")]
         assert [(line["chain"], line["endpoints"]) for line in down] == [
             (f"beta ({beta.chain_id})", list(beta.rpc_urls))
         ]

@@ -67,7 +67,7 @@ async def test_governance_decision_names_its_signer() -> None:
     document = decision_document(first, Decision.ABANDON, place=PLACE, maker=maker, rationale="voted", now=0)
     for field, value in (("decisionMaker", OPERATOR.address), ("decisionAccount", STRANGER.address)):
         forged = signed(document, OPERATOR) | {field: value}
-        with pytest.raises(DecisionError, match="signed by"):
+        with pytest.raises(DecisionError, match="its signer is"):
             record_decision(review.dead_letters, forged, SEAL, 0)
     record = record_decision(review.dead_letters, signed(document, OPERATOR), SEAL, 0)
     assert record.document is not None
@@ -103,7 +103,7 @@ async def test_a_decision_without_a_reason_is_refused(rationale: str) -> None:
 async def test_a_decision_changed_after_its_signature_is_refused(field: str, value: object) -> None:
     review = DeadLetterService()
     document = decide(review.dead_letters, await review.die(), Decision.ABANDON) | {field: value}
-    with pytest.raises(DecisionError, match="signed by"):
+    with pytest.raises(DecisionError, match="its signer is"):
         record_decision(review.dead_letters, document, SEAL, 0)
     assert len(review.dead_letters.records()) == 1
 

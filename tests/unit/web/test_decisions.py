@@ -230,7 +230,7 @@ def test_signature_is_bound_to_chain_and_contract(browser: Browser) -> None:
     elsewhere = {**asked["sign"], "domain": {**domain, "chainId": BETA}}
     form = browser.signed(Decision.ABANDON) | {"at": asked["at"], "signature": sign(OPERATOR, elsewhere)}
     code, said = browser.post(form)
-    assert (code, "signed by" in said["error"]["message"]) == (422, True)
+    assert (code, "its signer is" in said["error"]["message"]) == (422, True)
 
 
 def test_what_a_node_says_and_its_host_reach_no_visitor(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
