@@ -73,7 +73,7 @@ def analyse(
         return Analysis(
             permanent=why_permanent,
             systemic=why_systemic,
-            would_succeed="not by an operator: the relayer insists on the decision by itself, for as long as it can",
+            would_succeed="not by an operator: the relayer retries the decision on its own, for as long as it can",
             governance=_governance(message, systemic=systemic),
             suggestion="reconcile",
             can_requeue=False,
@@ -112,7 +112,7 @@ def _permanent(document: Mapping[str, Any]) -> tuple[bool, str]:
     if last["kind"] == FailureKind.TERMINAL:
         return True, f"permanent: {last['errorCode']} says that no try can succeed ({why})"
     if _is_paused(last["errorMessage"]):
-        return False, f"transient: a pause ends by itself ({why})"
+        return False, f"transient: every pause expires ({why})"
     if last["kind"] in (FailureKind.TRANSIENT, FailureKind.UNANSWERED, FailureKind.UNDONE):
         return False, f"transient: the last error is {last['errorCode']} ({why})"
     if len(texts) == 1 and len(history) > 1:

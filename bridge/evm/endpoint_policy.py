@@ -60,7 +60,7 @@ class EndpointPolicy:
         try_seconds: how long a request is retried while no endpoint responds.
         rest_seconds: how long a request waits in total for endpoints that limit its rate.
         agreement: number of endpoints that must return the same result, return the same error, or accept a
-            transaction; of a monotonic quantity, the highest value that so many have reached counts.
+            transaction. The head and other growing quantities have the highest value that this many endpoints have reached.
         branch_seconds: how long an endpoint with a different block at the height of our last one is rejected
             while no other responds.
         requests_per_second: limit for each endpoint; None is unlimited.

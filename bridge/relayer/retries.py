@@ -46,7 +46,7 @@ class RecoverySettings(Section):
     max_message_retries: int = Field(default=10, ge=0, description="retries after which no further one is paid for")
     retry_for: AddressesOrAny = Field(
         default=frozenset[str](),
-        description='senders that may appoint this relayer as their retrier, which pays for it; none named is none, "any" is all',
+        description='senders that may appoint this relayer as their retrier, which pays for it; empty allows none, "any" allows all',
     )
 
     REQUESTS: ClassVar[int] = 500  # copied at once
@@ -200,10 +200,10 @@ class Recovery:
             return ()
 
     def _require_budget(self, plan: Plan) -> None:
-        """Checks that a message's retries have not exhausted its budget; a critical action's never do.
+        """Checks that a message has retries left. A critical action always has.
 
         Raises:
-            NotNowError: they have.
+            NotNowError: the message was retried `max_message_retries` times.
         """
         made, most = plan.attempt - 1, self._settings.max_message_retries
         if made >= most and plan.message.kind is not Kind.REGULATORY_ACTION_CRITICAL:

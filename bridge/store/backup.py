@@ -1,6 +1,6 @@
 """Backups of the store: taken while relayers run, and restored into SQLite or PostgreSQL.
 
-A backup is a SQLite file with the store's own tables, from whichever database it was taken.
+A backup is a SQLite file with the store's own tables, regardless of the database it was taken from.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ abstract contract ExpiringLocks {
     struct Lock {
         address holder;
         uint64 until;
-        /// @dev Increases each time a lock is taken or renewed. Whoever acts under an older fence no longer holds the lock.
+        /// @dev Increases each time a lock is taken or renewed. An account that acts under an older fence no longer holds it.
         uint32 fence;
     }
 

@@ -4,8 +4,8 @@ pragma solidity ^0.8.28;
 import {IERC7786Recipient} from "@openzeppelin/contracts/interfaces/draft-IERC7786.sol";
 import {Test} from "forge-std/Test.sol";
 
-/// @notice ERC-7786's requirements on a recipient, as forge tests. A project inherits this contract and implements hooks for the
-///         messages that its recipient accepts, and from whom.
+/// @notice ERC-7786's requirements on a recipient, as forge tests. A project inherits this contract and implements hooks that
+///         return its recipient, a gateway that the recipient trusts, and messages that it accepts.
 abstract contract RecipientConformance is Test {
     function _recipient() internal view virtual returns (IERC7786Recipient);
 

@@ -191,7 +191,7 @@ interface IAtomicCoordinator {
     /// @notice The id of the action with that number, whether or not it exists: `keccak256(abi.encode(chain, coordinator, number))`.
     function actionIdOf(uint64 number) external view returns (bytes32);
 
-    /// @notice The number of actions that were begun, which is also the number of the last one.
+    /// @notice The number of actions started so far. The latest action has this number.
     function actionCount() external view returns (uint64);
 
     /// @notice When the current phase ends even if retries are left, Unix seconds; 0 if the action is over.

@@ -328,7 +328,7 @@ library MessageEncoding {
     function copyHeader(Message calldata source, Message memory message) internal pure {
         assembly ("memory-safe") {
             calldatacopy(message, source, 0x1a0)
-            // By itself, the payload could be read from before the message or, as empty, from far beyond the end of the calldata.
+            // Without this check, the payload could lie before the message or, if empty, far beyond the end of the calldata.
             if shr(64, calldataload(add(source, 0x1a0))) { revert(0, 0) }
         }
         requireCleanWords(message);

@@ -1,4 +1,4 @@
-/** The one button of a message: execute, mark as expired, or fund, whichever its state asks for. */
+/** The button of a message: execute, mark as expired, or fund, depending on its state. */
 
 import { type FactOf, type Gmp, gmpTitle, type Message, type Progress, type Waybill } from "@waybill/dapp";
 import { element, problemLine, whenPressed } from "./element.ts";

@@ -50,7 +50,7 @@ export function offerDecisions(section: HTMLElement, deployment: Deployment, wal
 function offer(act: HTMLElement, run: (rationale: string) => Promise<void>): void {
   const root = act.querySelector<HTMLElement>(".do")!;
   const title = act.querySelector("h3")!.textContent;
-  const reason = element("input", { type: "text", maxLength: 4000, required: true, placeholder: "for whoever audits it in years" });
+  const reason = element("input", { type: "text", maxLength: 4000, required: true, placeholder: "for a future auditor" });
   const problem = problemLine();
   const button = element("button", { type: "button", className: "primary" }, title);
   whenPressed(button, problem, async () => {

@@ -42,7 +42,7 @@ REGISTRATIONS: Final = (topic_of(AdapterAdded), topic_of(AdapterReplaced))
 """Topics 0 of the events by which a router takes an adapter."""
 
 _COLUMN_OF: Final = {"state": "outcome", "first": "outcome", "second": "second_outcome", "floor": "quorum"}
-"""Parameters whose column has another name than they have: the same fact has one column, whichever event states it."""
+"""Parameters whose column has a different name: the same fact has one column, regardless of the event."""
 
 _FIELDS: Final = {
     "version": (0, 1),

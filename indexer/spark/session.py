@@ -194,7 +194,7 @@ def _own_interrupts() -> Iterator[None]:
     """Lets Ctrl-C reach only this process and its own handler.
 
     A terminal sends it to Java and its workers, too, which would fail in the middle of their work. So they start with it
-    blocked. PySpark's own handler would cancel all jobs, and raise a Java error in whoever waits for one.
+    blocked. PySpark's own handler would cancel all jobs, and raise a Java error in the threads that wait for one.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

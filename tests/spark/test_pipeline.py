@@ -264,7 +264,6 @@ def by_increments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "LONG_HISTORY", 0)
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.usefixtures("by_increments")
 def test_tables_equal_plain_python_and_open_everywhere(
     batch: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -359,7 +358,6 @@ def test_refresh_killed_between_steps_is_finished_by_the_next(
     made.store.close()
 
 
-@pytest.mark.timeout(600)
 def test_short_history_equals_plain_python_and_is_not_repeated(batch: SparkSession, tmp_path: Path) -> None:
     """Until there are new logs or new facts, another refresh would compute the same rows."""
     made = history_with_increments(batch, 4, tmp_path, 1)

@@ -251,7 +251,7 @@ async def test_while_another_gmp_still_tries_nothing_is_suggested() -> None:
 @pytest.mark.parametrize("error", ["GmpPaused(gmp=4, until=900)", "LanePaused(chain=7, until=900)"])
 async def test_timed_pause_is_no_permanent_failure(error: str) -> None:
     paused = await failed_for_good(message(), error, error, kind=FailureKind.REFUSED)
-    assert paused.permanent == f"transient: a pause ends by itself ({error})"
+    assert paused.permanent == f"transient: every pause expires ({error})"
     assert paused.suggestion == "requeue"
     forged = f'Error(message="{error}")'
     claimed = await failed_for_good(message(), forged, forged, kind=FailureKind.REFUSED)
