@@ -72,7 +72,7 @@ class Sender:
             signer: the account.
             ledger: the nonce ledger.
             clock: the source of time.
-            finality: the chain's finality rule.
+            finality: what is final on the chain.
             settings: timing and limits.
             bounds: limits of what transactions may cost.
             multicall: the contract through which calls share a transaction, or None.
@@ -112,9 +112,8 @@ class Sender:
             spent_for: the message that the cost is charged to; None charges only the chain's bound.
 
         Returns:
-            The receipt of the key's transaction, whether sent now or already pending. It may have reverted. If
-                calls share
-            the transaction, `succeeded` is this key's result, and the logs are those of all calls.
+            The receipt of the key's transaction, whether sent now or already pending. It may have reverted. If calls
+            share the transaction, `succeeded` is this key's result, and the logs are those of all calls.
 
         Raises:
             CallRevertedError: the call would revert.

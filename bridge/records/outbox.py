@@ -100,6 +100,7 @@ class OutboxEntry:
     """A dispatch and the progress of its delivery.
 
     Attributes:
+        event_id: `0x<message>/<gmp>/<attempt>`. The nonce ledger uses it as the transaction's key, and the log as `entry`.
         failed_tries: Tries that ended without a delivery.
         setbacks: Number of returns to PENDING for reasons that are no evidence about the message and cost no try.
         lease_until: Unix seconds after which another worker may claim it.

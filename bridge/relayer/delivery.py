@@ -269,7 +269,10 @@ class Deliveries:
 
     async def _work_on(self, entry: OutboxEntry, claim: Claim) -> None:
         log = _log.bind(
-            message=f"0x{entry.dispatch.message_id.hex()}", gmp=entry.dispatch.gmp.label, attempt=entry.attempt_number
+            message=f"0x{entry.dispatch.message_id.hex()}",
+            gmp=entry.dispatch.gmp.label,
+            attempt=entry.attempt_number,
+            entry=entry.event_id,
         )
         try:
             await self._try(entry, claim, log)

@@ -1,4 +1,4 @@
-"""The work loop of a job queue: claims due jobs, passes each to its handler, and reschedules those that failed."""
+"""The work loop of a job queue: finds due jobs, passes each to its handler, and reschedules those that failed."""
 
 from __future__ import annotations
 

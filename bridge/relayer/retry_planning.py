@@ -161,7 +161,7 @@ class Planner:
         if sent is None:
             raise ImpossibleError("the message was not routed as retriable")
         if attempt is not None and sent.attempts >= attempt:
-            raise NotNeededError(f"a later retry has been sent; the message has {sent.attempts} attempts")
+            raise NotNeededError(f"a later retry was already sent; the message was retried {sent.attempts} times")
         self._gate.admit(message, message.source_chain)
         sender, contract = await self._sender(message, source, sent)
         if gmps is not None:

@@ -22,9 +22,7 @@ from indexer.model.storage_location import StorageLocation
 class StallPolicy:
     """Deadlines of messages, and limits of retry requests."""
 
-    stall_after: int = (
-        900  # seconds from the route's block time until the message is overdue; each retry doubles it, to 8 times
-    )
+    stall_after: int = 900  # seconds from the last attempt's block time until the message is overdue; each retry doubles it, to 8 times
     max_lag: int = 120  # maximum age of the last indexed block, in seconds; if it is older, the chain is too far behind to judge by
     max_message_retries: int = 10  # retries of one message, unless its kind has no limit
     requests_per_lane_minute: int = 60
@@ -38,9 +36,11 @@ class StallPolicy:
     )  # a lower limit than `max_message_retries`, or no limit (None); heartbeats are never retried
 
     def __post_init__(self) -> None:
-        for name in ("stall_after", "max_lag", "max_message_retries", "requests_per_lane_minute", "silence_after"):
+        for name in ("stall_after", "max_lag", "requests_per_lane_minute", "silence_after"):
             if getattr(self, name) <= 0:
                 raise SettingsError(f"{name} is {getattr(self, name)}; it must be greater than 0")
+        if self.max_message_retries < 0:
+            raise SettingsError(f"max_message_retries is {self.max_message_retries}; it must not be negative")
         for key, seconds in (*self.by_kind.items(), *self.by_lane.items()):
             if seconds <= 0:
                 raise SettingsError(f"the limit of {key} is {seconds}; it must be greater than 0")
@@ -158,7 +158,7 @@ class IndexTable(Section):
         return StallPolicy(
             stall_after=self.stall_after,
             max_lag=self.max_lag,
-            max_message_retries=max(1, max_message_retries),
+            max_message_retries=max_message_retries,
             by_kind=self.stall_after_by_kind,
             by_lane={
                 (lane.source_chain, lane.destination_chain): limit.stall_after

@@ -148,7 +148,7 @@ class IndexBrowser(IndexReader):
         return with_diverged(self.by_status(), self.statuses_of(self._contradicted(divergences)))
 
     def duplicates(self, *, limit: int = 1_000) -> list[DuplicateRecord]:
-        """Returns repeated deliveries that routers absorbed, newest first."""
+        """Returns repeated deliveries that adapters absorbed, newest first."""
         rows = self._rows(
             """
             select message_id, gmp, chain_id, block_time from events

@@ -41,7 +41,7 @@ picked as (
         'unfunded', 'routed', 'received', 'executed', 'outcome', 'retried', 'failed', 'expired', 'cancelled', 'cancelling'
       ) then stage
     end as pick,
-    -- The creation of a message and its first dispatch carry the same envelope; most messages have the second alone.
+    -- MessageUnfunded and MessageRouted carry the same envelope; most messages have only MessageRouted.
     nth = 1 and stage in ('unfunded', 'routed') as describes
   from ranked
 ),

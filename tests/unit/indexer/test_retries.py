@@ -214,6 +214,14 @@ def test_attempts_are_limited_with_growing_deadlines(
     assert (world.status(sent), world.ask(policy)) == (Status.STALLED, 0)
 
 
+def test_zero_retries_request_only_critical_actions(world: World) -> None:
+    world.send(sent_message(1))
+    critical = world.send(sent_message(2, kind=Kind.REGULATORY_ACTION_CRITICAL))
+    world.let_pass(100)
+    assert world.ask(replace(POLICY, max_message_retries=0)) == 1
+    assert [request.message_id for request in world.requests()] == [critical.id]
+
+
 def test_kind_limits_its_requests_and_heartbeats_get_none(world: World) -> None:
     query, heartbeat = sent_message(1, kind=Kind.QUERY), sent_message(2, kind=Kind.HEARTBEAT)
     lost = sent_message(3, kind=Kind.ACK)
