@@ -46,7 +46,7 @@ class TwinError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """A change of the source code in a twin."""
+    """A source edit that turns a contract into its twin."""
 
     file: str
     """Below contracts/."""

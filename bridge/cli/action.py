@@ -139,10 +139,10 @@ def reconcile(
 ) -> None:
     """Advance an action, or correct a participant that contradicts the decision.
 
-    Without --branch, takes every step that anyone may take: sends a phase, requests participants' replies, ends
-    a phase that timed out. With --branch, resends the participant's pending message, as a retrier of the
-    contract that sent it. If the participant has diverged, its owner applies the change; with --evidence, the
-    coordinator's owner vouches for the participant instead. The coordinator's record is authoritative.
+    Without --branch, executes every step that is currently due; anyone may execute them. A step sends a phase, requests
+    participants' replies, or ends a phase that timed out. With --branch, resends the participant's pending message, as
+    a retrier of the contract that sent it. If the participant has diverged, its owner applies the change; with
+    --evidence, the coordinator's owner vouches for the participant instead. The coordinator's record is authoritative.
 
     Example: waybill action reconcile 0x… --branch 1
     """
@@ -178,7 +178,7 @@ def reconcile(
 
 
 async def _advance(client: ActionClient, found: Action, _: Mapping[int, Chain]) -> list[dict[str, Any]]:
-    """Takes every step that anyone may take."""
+    """Executes every step that is currently due; anyone may execute them."""
     for branch in found.branches:
         if branch.problem:
             progress(f"participant {branch.number} can't be read, so its steps are unknown: {branch.problem}")

@@ -23,8 +23,8 @@ def decode_error(
     revert_data = options.hex_bytes(data, "revert data")
     if len(revert_data) < 4:
         raise UsageError(
-            f"{data!r} is not a custom error, which has at least four bytes; a call that reverts without a "
-            "reason returns no data"
+            f"{data!r} is only {len(revert_data)} bytes, too short for a custom error (at least 4); a call that reverts "
+            "without a reason returns no data, so there is nothing to decode"
         )
     revert = decode_revert(revert_data)
     if revert is None:

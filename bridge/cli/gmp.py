@@ -56,7 +56,9 @@ def resume(
     *,
     chains: Chains = None,
 ) -> None:
-    """End a GMP's pause now. The guardian can end pauses of guardian and tripwire, the owner any pause.
+    """End a GMP's pause now.
+
+    The guardian can end a pause set by the guardian or the tripwire; the owner can end any pause.
 
     If the GMP delivered forged messages, first revoke its adapter or raise the floors.
 

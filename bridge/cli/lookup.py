@@ -118,7 +118,7 @@ async def look_up_any(
 def _connected(
     workspace: Workspace, chains: Mapping[int, EvmChain] | None
 ) -> AbstractAsyncContextManager[Mapping[int, EvmChain]]:
-    """Returns the given connections, or opens them for one call."""
+    """Returns the given connections; if there are none, opens new ones and closes them on exit."""
     if chains is not None:
         return nullcontext(chains)
     return connected(workspace.deployment(), workspace.settings(), eager=False)

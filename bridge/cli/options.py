@@ -98,7 +98,7 @@ def lane(deployment: Deployment, source: str, destination: str) -> tuple[ChainDe
     except DeploymentError as error:
         raise UsageError(str(error)) from error
     if origin is target:
-        raise UsageError(f"source and destination are both {origin.name}; a lane leads to another chain")
+        raise UsageError(f"source and destination are both {origin.name}; choose two different chains")
     return origin, target
 
 

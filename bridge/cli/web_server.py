@@ -113,9 +113,9 @@ def is_open(http: str, settings: Settings, trusted_proxy: str | None) -> bool:
 
 
 def _public_rpc(deployment: Deployment, given: Sequence[str]) -> Mapping[int, str]:
-    """Returns the RPC URLs for visitors.
+    """Returns the RPC URLs to publish to visitors.
 
-    URLs of the deployments file may contain keys, so only a devnet's are published.
+    URLs in the deployments file may contain API keys, so they are published only for a devnet.
     """
     urls = {chain.chain_id: chain.rpc_urls[0] for chain in deployment.chains} if deployment.network == DEVNET else {}
     return urls | _by_chain(deployment, "--public-rpc", given)

@@ -52,7 +52,7 @@ class RefusedError(Exception):
     """A contract rejected the call; the message gives the rule and, where known, the remedy.
 
     Attributes:
-        revert: Decoded revert, or None without a known reason.
+        revert: The decoded revert, or None if it can't be decoded.
     """
 
     revert: Revert | None = None

@@ -28,12 +28,12 @@ class ChainPreview:
 
     @property
     def gas(self) -> int:
-        """Returns the gas of all transactions."""
+        """Returns the total estimated gas of all transactions."""
         return sum(estimate.gas for estimate in self.estimates)
 
     @property
     def cost(self) -> int:
-        """Returns the cost of all transactions in wei."""
+        """Returns the total estimated cost of all transactions in wei."""
         return sum(map(self.cost_of, self.estimates))
 
     def cost_of(self, estimate: Estimate) -> int:

@@ -33,7 +33,7 @@ _START_TOLERANCE = 1.0  # seconds
 
 
 class PortTakenError(DevnetError):
-    """Another process listens on a chain's port."""
+    """Another process is already listening on a chain's port."""
 
 
 class ChainState(StrEnum):
@@ -201,7 +201,7 @@ def mine_every(anvil: AnvilProcess, seconds: int) -> None:
 
 
 def request(anvil: AnvilProcess, method: str, *params: Any) -> Any:
-    """Returns the result of an RPC request, such as one of anvil's own methods.
+    """Returns the result of an RPC request, such as a call to one of anvil's own methods.
 
     Raises:
         DevnetError: the chain did not respond, or returned an error.

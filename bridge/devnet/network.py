@@ -84,7 +84,7 @@ class Folder:
 
     @property
     def record(self) -> Path:
-        """File with the devnet's processes."""
+        """Path of the file that records the devnet's processes."""
         return self.state / "devnet.json"
 
     @property

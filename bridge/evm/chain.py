@@ -321,7 +321,7 @@ class EvmChain:
         return _reached(await self._opinions(what, decoder, method, *params), self._endpoints.agreement)
 
     async def _opinions(self, what: str, decoder: Callable[[Any], _T], method: str, *params: Any) -> list[_T]:
-        """Returns well-formed results from at least as many endpoints as must agree."""
+        """Returns well-formed results from at least as many endpoints as `agreement` requires."""
         try:
             return await self._endpoints.opinions(Request(method, params), decoder_of(what, decoder))
         except RpcError as error:

@@ -62,7 +62,9 @@ class SignerSource(Section):
         if self.remote is not None and self.address is None:
             raise ValueError("a remote signer needs address, the account it signs for")
         if (self.certificate or self.authority) and not (self.remote or "").startswith("https://"):
-            raise ValueError("certificate and authority apply only to a remote signer at https://")
+            raise ValueError(
+                f"certificate and authority require remote to be an https:// URL; remote is {self.remote!r}"
+            )
         return self
 
 

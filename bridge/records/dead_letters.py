@@ -1,6 +1,6 @@
 """Dead letters: an append-only log whose records are signed, each chained to its predecessor by hash.
 
-A letter's state follows from its records. The store's table of letters is an index over the log, which verification checks.
+A letter's state is derived from its records. The store's table of letters is only an index of the log.
 """
 
 from __future__ import annotations

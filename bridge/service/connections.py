@@ -84,7 +84,7 @@ async def ask_chains(
 
 
 def check_endpoints(settings: Settings, deployment: Deployment) -> None:
-    """Checks that each chain has as many endpoints as must agree. Makes no request.
+    """Checks that each chain has at least as many endpoints as `agreement` requires. Sends no requests.
 
     Raises:
         SettingsError: a chain has too few endpoints.

@@ -81,7 +81,9 @@ def restore(path: Path, url: str, *, replace: bool = False) -> Copied:
         try:
             _copy_file(path, copy)
         except sqlite3.Error as error:
-            raise StoreError(f"{path} is not a backup of a store: {error}") from error
+            raise StoreError(
+                f"{path} is not a store backup: pass a file written by `waybill store backup` ({error})"
+            ) from error
         copied = _checked(copy)
         with (
             replacing(url),
@@ -172,7 +174,7 @@ def _checked(path: Path) -> Copied:
             raise StoreError(f"{path} is damaged: {'; '.join(problems[:3])}")
         present = {row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if schema_version.name not in present:
-            raise StoreError(f"{path} is not a backup of a store")
+            raise StoreError(f"{path} is not a store backup: pass a file written by `waybill store backup`")
         counts = {
             table.name: file.execute(str(select(func.count()).select_from(table))).fetchone()[0]
             for table in METADATA.sorted_tables

@@ -93,7 +93,7 @@ class KafkaSink:
             self._producer.commit_transaction(_PATIENCE)
         except KafkaException as error:
             self.close()
-            raise TransientError(f"Kafka at {settings.bootstrap_servers}: {_text(error)}") from error
+            raise TransientError(f"can't write to Kafka at {settings.bootstrap_servers}: {_text(error)}") from error
         except BaseException:
             self.close()
             raise
@@ -117,7 +117,9 @@ class KafkaSink:
                 self.open()
         except (KafkaException, SystemError) as error:
             self.close()
-            raise TransientError(f"Kafka at {self._settings.bootstrap_servers}: {_text(error)}") from error
+            raise TransientError(
+                f"can't write to Kafka at {self._settings.bootstrap_servers}: {_text(error)}"
+            ) from error
         except BaseException:
             self.close()
             raise
@@ -137,7 +139,9 @@ class KafkaSink:
             self._producer.list_topics(timeout=_PATIENCE)
         except KafkaException as error:
             self.close()
-            raise TransientError(f"Kafka at {self._settings.bootstrap_servers}: {_text(error)}") from error
+            raise TransientError(
+                f"can't write to Kafka at {self._settings.bootstrap_servers}: {_text(error)}"
+            ) from error
 
     def close(self) -> None:
         """Discards the producer with all pending work; the client's own `close` would wait for unreachable brokers.
@@ -193,7 +197,7 @@ class KafkaSink:
             left := self._producer.flush(0.1)
         ) and not failed:  # once one record failed, a transaction sends no others
             if time.monotonic() > deadline:
-                raise TransientError(f"Kafka at {self._settings.bootstrap_servers}: {left} records unacknowledged")
+                raise TransientError(f"Kafka at {self._settings.bootstrap_servers} left {left} records unacknowledged")
         refused = {version: error for version, error in failed.items() if error.code() in _REJECTIONS}
         if failed and not refused:
             raise KafkaException(next(iter(failed.values())))

@@ -247,7 +247,7 @@ def _retry_value(job: RetryJob) -> dict[str, Any]:
 def _kept(sources: Sources, message_id: str) -> Stored:
     kept = read_stored(_bytes(message_id), sources.index(), sources.store(), sources.dead_letters())
     if kept.message is None and kept.record is None:
-        raise ApiError(404, f"neither index nor relayer has seen message {message_id}", "waybill status")
+        raise ApiError(404, f"neither the index nor the relayer has seen message {message_id}", "waybill status")
     return kept
 
 

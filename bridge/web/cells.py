@@ -89,7 +89,7 @@ def cut(text: str | None, most: int = 300) -> str:
 
 
 def hexadecimal(value: bytes) -> str:
-    """Formats bytes as hex digits after 0x."""
+    """Formats bytes as 0x-prefixed hex."""
     return f"0x{value.hex()}"
 
 

@@ -97,7 +97,9 @@ async def _decided(form: DecisionForm, now: float, open_review: OpenReview) -> d
         if form.signature is None:
             return _to_sign(prepared, round(now, 3))
         if form.at is None or abs(now - form.at) > _FRESH:
-            raise DecisionError(f"a decision must be signed and recorded within {_FRESH:.0f} s; decide again")
+            raise DecisionError(
+                f"this decision was not recorded within {_FRESH:.0f} s of its signature time: sign it again"
+            )
         document = prepared.document(form.at, notice=form.notice) | {"signature": form.signature.lower()}
         sealer = WalletSealer(maker, decode_hex(form.seal) if form.seal else b"")
         try:

@@ -125,7 +125,7 @@ class ShownMessage:
 
 
 def read_message(sources: Sources, message_id: bytes) -> ShownMessage | None:
-    """Returns a message's page contents, or None if neither index nor relayer has seen it."""
+    """Returns a message's page contents, or None if neither the index nor the relayer has seen it."""
     kept = read_stored(message_id, sources.index(), sources.store(), sources.dead_letters())
     record, message = kept.record, kept.message
     known = message or record

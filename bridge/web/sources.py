@@ -30,11 +30,11 @@ class Sources:
     clock: Callable[[], float] = time.time
 
     def command(self, command: str) -> str:
-        """Returns the command with this network's `--network`."""
+        """Adds `--network NAME` to the command."""
         return for_network(command, self.deployment.network)
 
     def commands_in(self, text: str) -> str:
-        """Returns the text with this network's `--network` in its commands."""
+        """Adds `--network NAME` to every command in the text."""
         return for_network(text, self.deployment.network)
 
     def chain_name(self, chain_id: int | None) -> str:

@@ -57,7 +57,7 @@ INDEX_POLICY: Final = EndpointPolicy(try_seconds=2.0, rest_seconds=60.0, branch_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLimits:
-    """How the chains are read."""
+    """Limits for reading the chains."""
 
     poll_interval: float = 1.0  # minimum seconds between two polls of a chain; it is polled once per block
     rpc_timeout: float = 10.0  # seconds for one request
@@ -170,5 +170,5 @@ class IndexTable(Section):
 
     @property
     def limits(self) -> SourceLimits:
-        """How the chains are read."""
+        """Limits for reading the chains."""
         return SourceLimits(poll_interval=self.poll_interval)

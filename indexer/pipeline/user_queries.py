@@ -53,8 +53,10 @@ def answer(lake: StorageLocation, sql: str, rows: int, seconds: float) -> tuple[
         timer.start()
         try:
             statements = connection.extract_statements(sql)
-            if [one.type for one in statements] != [duckdb.StatementType.SELECT]:
-                raise QueryError("that is not a single query; give one SELECT statement")
+            kinds = [one.type for one in statements]
+            if kinds != [duckdb.StatementType.SELECT]:
+                found = ", ".join(kind.name for kind in kinds) or "nothing"
+                raise QueryError(f"expected exactly one SELECT statement, found {found}")
             return _first(connection.sql(sql).to_arrow_reader(), rows)
         except duckdb.InterruptException as error:
             raise QueryError(

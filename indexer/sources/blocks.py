@@ -304,7 +304,9 @@ class EventReader:
         return self._emitters
 
     def _changed(self, number: int) -> UnknownBlockError:
-        return UnknownBlockError(f"chain {self._emitters.chain_id} changed at block {number} while it was read")
+        return UnknownBlockError(
+            f"chain {self._emitters.chain_id} reorganised at block {number} during the read: try again"
+        )
 
     def _proven(self, first: int, end: int, last: int, final: int) -> tuple[int, RawLogs] | None:
         """Returns the logs of blocks `first`…`end` up to the last proven one; None if they prove too little.

@@ -368,14 +368,14 @@ class ChainReader:
         adjoins = next_header.number == base.block + 1
         hash_now = next_header.parent_hash if adjoins else self._headers.at(base.block).hash
         if hash_now[:HASH_PREFIX] != known:
-            raise UnknownBlockError(f"{self.config.called} changed while it was read")
+            raise UnknownBlockError(f"{self.config.called} reorganised during the read: try again")
 
     def _finalised(self, position: ChainPosition, last: Header, final: Header | None) -> ChainPosition:
         if final is None or final.number <= position.final_block:
             return position
         reached = final if final.number <= last.number else last
         if position.hash_at(reached.number) not in (None, reached.hash[:HASH_PREFIX]):
-            raise UnknownBlockError(f"{self.config.called} changed while it was read")
+            raise UnknownBlockError(f"{self.config.called} reorganised during the read: try again")
         return replace(position, final_block=reached.number, final_hash=reached.hash)
 
 

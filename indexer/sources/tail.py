@@ -158,6 +158,6 @@ def _halted(
     chain: int, position: ChainPosition, error: FinalityViolatedError
 ) -> tuple[ChainPosition, list[pa.RecordBatch]]:
     """Returns the position of a halted chain, and the row that records the halt."""
-    log.error("chain halted", chain=chain, error=str(error))
+    log.error("indexing of chain halted", chain=chain, error=str(error))
     row = {"chain_id": chain, "block_number": position.block, "halted": str(error)}
     return replace(position, halted=str(error)), [pa.RecordBatch.from_pylist([row], schema=schemas.SOURCE)]

@@ -230,6 +230,6 @@ def _check_version(connection: Connection) -> None:
         )
     if version != tables.SCHEMA_VERSION:
         raise StoreVersionError(
-            f"{_shown(connection.engine.url)} has version {version} of the index's tables, this Waybill reads version "
-            f"{tables.SCHEMA_VERSION}: use the Waybill that wrote it, or another folder"
+            f"{_shown(connection.engine.url)} has schema version {version}, but this Waybill reads version "
+            f"{tables.SCHEMA_VERSION}: use the version that wrote it, or choose another folder"
         )

@@ -18,5 +18,5 @@ class LayerZeroVerifications:
 
 
 def create_attester(sources: AttestationSources) -> LayerZeroVerifications:  # noqa: ARG001  # needs no source
-    """Returns an attester, which needs no sources."""
+    """Creates the attester. LayerZero needs no attestation sources, so `sources` is ignored."""
     return LayerZeroVerifications()

@@ -235,7 +235,7 @@ def test_certificates_that_can_not_be_used_are_named(tmp_path: Path, certificate
     for named in ({"certificate": nothing}, {"authority": nothing}, {"certificate": certificates.authority}):
         with pytest.raises(InvalidKeyError, match=r"\.pem can't be loaded as a remote signer's certificates"):
             RemoteSigner("https://127.0.0.1", ADDRESS, **named)
-    with pytest.raises(ValueError, match="certificate and authority apply only to a remote signer at https://"):
+    with pytest.raises(ValueError, match="certificate and authority require remote to be an https:// URL"):
         SignerSource(remote="http://127.0.0.1", address=ADDRESS, certificate=certificates.client)
 
 

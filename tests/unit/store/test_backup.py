@@ -170,12 +170,12 @@ def test_bad_files_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no backup"):
         restore(tmp_path / "nothing.db", target)
     (tmp_path / "text").write_text("not a database at all, not even close to one" * 50)
-    with pytest.raises(StoreError, match="is not a backup"):
+    with pytest.raises(StoreError, match="is not a store backup"):
         restore(tmp_path / "text", target)
     content = bytearray((tmp_path / "backup.db").read_bytes())
     content[4096 * 3 : 4096 * 5] = bytes(4096 * 2)
     (tmp_path / "damaged.db").write_bytes(content)
-    with pytest.raises(StoreError, match=r"damaged|is not a backup"):
+    with pytest.raises(StoreError, match=r"damaged|is not a store backup"):
         restore(tmp_path / "damaged.db", target)
     assert list(tmp_path.glob(".*.part")) == []
 
