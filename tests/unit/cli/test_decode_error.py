@@ -61,7 +61,7 @@ def test_an_error_that_was_cut_off_is_known_by_its_name(waybill: Command) -> Non
     [
         ("0xdeadbeef", ExitCode.UNKNOWN_ID, "0xdeadbeef is not an error of Waybill or of a GMP"),
         ("0xzz", ExitCode.USAGE, "'0xzz' is not revert data"),
-        ("0x", ExitCode.USAGE, "at least four bytes"),
+        ("0x", ExitCode.USAGE, "too short for a custom error"),
     ],
 )
 def test_unknown_revert_data_is_an_error(waybill: Command, data: str, code: ExitCode, said: str) -> None:
