@@ -21,7 +21,7 @@ ACTION_ROUTE: Final = "action"
 
 
 def action_letter_id(action_id: bytes, branch: int) -> str:
-    """Returns the event id of the dead letter about a participant that contradicts an action's decision."""
+    """Returns the event id of the dead letter for a participant that contradicts an action's decision."""
     return f"0x{action_id.hex()}/{ACTION_ROUTE}/{branch}"
 
 
@@ -79,7 +79,7 @@ class BrokenLogError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A record before it has its sequence in the log."""
+    """A record that has no sequence number in the log yet."""
 
     key: str  # identifies the event, so that it is recorded once
     kind: RecordKind
@@ -90,7 +90,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRecord:
-    """A record of the log. Its hash covers its document through the document's hash."""
+    """A record of the log. Its hash covers the document's hash, and thereby the document."""
 
     sequence: int  # 1 is the first
     previous: bytes  # hash of the previous record
@@ -183,7 +183,7 @@ class DeadLetter:
         )
 
     def after(self, record: LogRecord) -> DeadLetter:
-        """Returns the letter after another record.
+        """Returns the letter's state after another record.
 
         Raises:
             ForbiddenDecisionError: The letter's state does not allow the record.
@@ -225,7 +225,7 @@ def canonical(value: Any) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class LogHead:
-    """The last known record of the log. A log that lacks it was truncated or rewritten."""
+    """The last known record of the log. A log without this record was truncated or rewritten."""
 
     sequence: int = 0
     hash: bytes = NO_RECORD

@@ -19,7 +19,7 @@ LATENCY_BOUNDS: Final = (1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 
 
 
 class Counted(StrEnum):
-    """The kinds of counters, with their label names."""
+    """Kinds of counters. The comments list each kind's labels."""
 
     OBSERVED = "observed"  # source chain, destination chain, GMP
     DELIVERED = "delivered"  # the same, and the index in LATENCY_BOUNDS
@@ -50,9 +50,9 @@ class DeliverySum(QueueSum):
     """The deliveries of one lane and GMP.
 
     Attributes:
-        within: For each of `LATENCY_BOUNDS`, the number of deliveries whose time from observation to delivery
-            was within it.
-        seconds: Sum of their durations.
+        within: For each of `LATENCY_BOUNDS`, the number of deliveries that took at most that long from
+            observation to delivery.
+        seconds: Sum of the deliveries' durations.
     """
 
     within: tuple[int, ...]

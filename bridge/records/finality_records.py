@@ -1,8 +1,8 @@
 """Primary finality records.
 
-They record the state changes that are final on their source, and each lane's progress in applying them.
+These record the state changes that are final on their source chain, and each lane's progress in applying them.
 
-The source is authoritative: if a destination differs from it, the destination is changed, never the source.
+The source is authoritative: if a destination differs from its source, the destination is changed, never the source.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class PrimaryRecord:
 
     @classmethod
     def of(cls, message: Message, attempt: ObservedAttempt, final_at: float) -> PrimaryRecord:
-        """Builds the record of a message that an attempt routed."""
+        """Builds the record of a message from the attempt that routed it."""
         return cls(
             message_id=message.id,
             change_id=change_id_of(message, attempt.transaction_hash),
@@ -101,7 +101,7 @@ class PrimaryRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncProgress:
-    """The progress of a lane, as stated in its heartbeat."""
+    """A lane's progress, as stated in its heartbeat."""
 
     primary_final: int  # messages that are final on the source
     applied: int  # of those, resolved on the destination
@@ -110,7 +110,7 @@ class SyncProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """A signed statement of one lane's progress. Only the latest counts, and none is queued."""
+    """A signed statement of one lane's progress. Only the latest heartbeat counts, so heartbeats are never queued."""
 
     lane: Lane
     at: float  # Unix seconds
@@ -134,7 +134,7 @@ class Heartbeat:
 def change_id_of(message: Message, transaction_hash: bytes) -> bytes:
     """Returns the id of a state change.
 
-    A hash of source transaction, sender, kind and payload, without destinations.
+    The id is a hash of source transaction, sender, kind and payload, and does not depend on the destinations.
     """
     head = message.source_chain.to_bytes(32, "big") + transaction_hash + message.sender + bytes([message.kind])
     return keccak(head + keccak(message.payload))

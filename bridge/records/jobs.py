@@ -1,7 +1,7 @@
 """Jobs: work on a message that survives crashes, is shared by relayers, and is retried until done or abandoned.
 
-Three queues use them. Each kind of job has its own states; all are found, leased, rescheduled and settled in
-the same way.
+There are three queues. Each kind of job has its own states, but all jobs are found, leased, rescheduled and
+settled in the same way.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Queue(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A stored job, immutable: every change returns another record.
+    """A stored job. Immutable: every change returns a new record.
 
     A worker examines a due job without writing to the store, and leases it before it spends anything. The lease
     raises the fence, and the store rejects writes by other workers, which have a stale fence.
@@ -38,9 +38,10 @@ class Job:
         state: Progress, one of the queue's states.
         since: Unix seconds when the job began to wait.
         available_at: Unix seconds when the job is due.
-        tries: Postponed retries, or propagations, depending on the queue.
-        fence: Grows with each lease, and with each external change that invalidates what a worker has read.
-        outcome: Why the job waits or how it ended, for people.
+        tries: Number of postponed retries or of propagations, depending on the queue.
+        fence: Fencing token, which grows with each lease and with each external change that invalidates what a
+            worker has read.
+        outcome: Human-readable reason why the job waits, or how it ended.
         seen: Block at which the message needed no more work, whether or not that block is final.
         finished_at: Unix seconds when the job was settled; None while it is open.
     """
@@ -64,7 +65,7 @@ class Job:
         return ""
 
     def leased(self, until: float, **changes: Any) -> Self:
-        """Returns the job leased to the worker that writes it, until `until` (Unix seconds)."""
+        """Returns the job leased until `until` (Unix seconds) to the worker that writes it."""
         return replace(self, fence=self.fence + 1, available_at=until, **changes)
 
     def rescheduled(self, outcome: str, at: float, **changes: Any) -> Self:
@@ -72,7 +73,7 @@ class Job:
         return replace(self, outcome=outcome, available_at=at, **changes)
 
     def settled(self, state: StrEnum, outcome: str, now: float, **changes: Any) -> Self:
-        """Returns the finished job, which only an external change reopens."""
+        """Returns the job as finished. Only an external change can reopen it."""
         return replace(self, state=state, outcome=outcome, finished_at=now, fence=self.fence + 1, **changes)
 
 
@@ -109,7 +110,7 @@ class RetryJob(Job):
 
     @property
     def name(self) -> str:
-        """Returns attempt and generation, since the index may request an attempt again."""
+        """Returns the attempt and its generation, since the index may request the same attempt again."""
         return f"{self.request.attempt}/{self.request.generation}"
 
     def start(self, gmps: frozenset[Gmp]) -> RetryJob:
@@ -121,7 +122,7 @@ class RetryJob(Job):
         return self.leased(self.available_at, state=RetryState.SENDING, gmps=gmps)
 
     def reschedule(self, why: str, until: float) -> RetryJob:
-        """Returns to OPEN, since the retry is not possible now."""
+        """Moves the retry back to OPEN, since it is not possible now."""
         self._require(RetryState.OPEN, RetryState.SENDING)
         return self.rescheduled(why, until, state=RetryState.OPEN, tries=self.tries + 1)
 
@@ -143,7 +144,7 @@ EXECUTION_KEYS: Final = "execute/"
 
 
 class ExecutionState(StrEnum):
-    """The result of the last check of a message."""
+    """The state of a message's execution, as of the last check."""
 
     WAITING = "WAITING"  # not executable yet: there is no quorum, or a pause
     REFUSED = "REFUSED"  # the recipient rejects it
@@ -174,11 +175,14 @@ class ExecutionJob(Job):
         return f"{EXECUTION_KEYS}0x{self.message_id.hex()}/{self.round}"
 
     def locked(self, until: float) -> ExecutionJob:
-        """Returns the job leased while its transaction is sent, until `until` (Unix seconds)."""
+        """Returns the job leased until `until` (Unix seconds), while its transaction is sent."""
         return self.leased(until, state=ExecutionState.SENT, was_sent=True, seen=None)
 
     def in_next_round(self) -> ExecutionJob:
-        """Returns the job, open for another transaction because the message was not executable since the last one."""
+        """Returns the job in its next round, in which another transaction is allowed.
+
+        A new round begins because the message was not executable for a time since the last transaction.
+        """
         return replace(self, round=self.round + 1, was_sent=False)
 
 
@@ -196,7 +200,7 @@ UNRESOLVED: Final = frozenset({SyncState.PENDING, SyncState.DIVERGED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncJob(Job):
-    """A state change that is final on its source, with its progress. `tries` counts its re-propagations."""
+    """A state change that is final on its source, and its progress. `tries` counts re-propagations."""
 
     QUEUE = Queue.PROPAGATE
 
@@ -220,7 +224,10 @@ class SyncJob(Job):
         return self.leased(until, lock_until=now + lock_ttl)
 
     def reopened(self, why: str, now: float) -> SyncJob:
-        """Returns to PENDING, since the destination no longer shows the change; the primary record stands."""
+        """Moves the job back to PENDING, since the destination no longer shows the change.
+
+        The primary record stays valid.
+        """
         return self.rescheduled(why, now, state=SyncState.PENDING, seen=None, finished_at=None)
 
 

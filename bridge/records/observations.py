@@ -40,7 +40,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class ObservedMessage:
-    """A message's content, all of which the message id binds."""
+    """A message's content. The message id commits to all of it."""
 
     message_id: bytes
     envelope: bytes
@@ -68,7 +68,7 @@ class ObservedAttempt:
 
 @dataclass(frozen=True, slots=True)
 class NumberedDispatch:
-    """A dispatch and the number of its attempt."""
+    """A dispatch with its attempt number."""
 
     dispatch: Dispatch
     attempt: int

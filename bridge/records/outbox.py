@@ -101,9 +101,10 @@ class OutboxEntry:
 
     Attributes:
         event_id: `0x<message>/<gmp>/<attempt>`. The nonce ledger uses it as the transaction's key, and the log as `entry`.
-        failed_tries: Tries that ended without a delivery.
-        setbacks: Number of returns to PENDING for reasons that are no evidence about the message and cost no try.
-        lease_until: Unix seconds after which another worker may claim it.
+        failed_tries: Number of tries that ended without a delivery.
+        setbacks: Number of returns to PENDING for reasons that have nothing to do with the message. They do not
+            count as tries.
+        lease_until: Unix seconds after which another worker may claim the entry.
         orphaned_at: Unix seconds when a reorg removed the source block. The entry is not claimed until its
             dispatch returns.
         confirmed_at: Unix seconds when the delivery became final on the destination.
@@ -160,12 +161,12 @@ class OutboxEntry:
     def is_fresh(self, since: float) -> bool:
         """Whether the entry is live traffic.
 
-        Due since `since` (Unix seconds), and not claimed before its current claim.
+        Live traffic became due at or after `since` (Unix seconds), and had no claim before the current one.
         """
         return self.fence <= (1 if self.state is OutboxState.CLAIMED else 0) and self.available_at >= since
 
     def is_claimed_by(self, claim: Claim) -> bool:
-        """Whether that claim is still valid."""
+        """Whether the given claim is still valid."""
         return self.state is OutboxState.CLAIMED and self.claimed_by == claim.worker and self.fence == claim.fence
 
     def claimed(self, worker: str, now: float, lease: float) -> OutboxEntry:
@@ -183,8 +184,8 @@ class OutboxEntry:
     def delivered(self, claim: Claim, delivery: ObservedDelivery | None, now: float) -> OutboxEntry:
         """Moves a CLAIMED entry to DELIVERED.
 
-        `delivery` is None if the entry is committed before it is sent, under a strategy that prefers a loss to
-        a repetition.
+        `delivery` is None if the entry is committed before it is sent, under a strategy that prefers losing a
+        delivery to repeating it.
 
         Raises:
             StaleClaimError: The claim is no longer valid.
@@ -222,7 +223,7 @@ class OutboxEntry:
         return replace(self._failed(failure), state=OutboxState.DEAD)
 
     def replayed(self, reason: str, now: float) -> OutboxEntry:
-        """Moves a DELIVERED or DEAD entry back to PENDING, with all its tries available again."""
+        """Moves a DELIVERED or DEAD entry back to PENDING, and resets its tries."""
         if self.state is OutboxState.CLAIMED:
             raise ForbiddenTransitionError(self.event_id, self.state, OutboxState.PENDING)
         self._require(OutboxState.PENDING)
@@ -289,7 +290,10 @@ def delivery_of(event_id: str) -> tuple[bytes, Gmp]:
 
 
 def ordering_key_of(dispatch: Dispatch) -> str:
-    """Returns lane and GMP. A setting decides whether a failing entry blocks those behind it; see `Outbox.claim`."""
+    """Returns the lane and GMP as one key.
+
+    A setting decides whether a failing entry blocks later entries with the same key; see `Outbox.claim`.
+    """
     return f"{dispatch.source_chain}>{dispatch.destination_chain}/{dispatch.gmp.label}"
 
 
@@ -313,7 +317,7 @@ class TryAgain:
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """Outcome of a claim: failed, and not retried."""
+    """Outcome of a claim: failed, not to be retried."""
 
     claim: Claim
     failure: Failure
@@ -321,7 +325,7 @@ class Dead:
 
 @dataclass(frozen=True, slots=True)
 class Postponed:
-    """Outcome of a claim: not tried, due again at `available_at` (Unix seconds). Uses up no try."""
+    """Outcome of a claim: postponed until `available_at` (Unix seconds). Does not count as a try."""
 
     claim: Claim
     why: str
@@ -332,7 +336,7 @@ Outcome = Delivered | TryAgain | Dead | Postponed
 
 
 def apply_outcome(entry: OutboxEntry, outcome: Outcome, now: float) -> OutboxEntry:
-    """Returns the entry after a claim's outcome.
+    """Returns the entry with a claim's outcome applied.
 
     Raises:
         StaleClaimError: The claim is no longer valid.
@@ -357,7 +361,7 @@ def lease_expired(entry: OutboxEntry, now: float) -> TryAgain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueCount:
-    """The number of entries of one lane and GMP in a state, and the time since which the oldest has waited."""
+    """The number of entries of one lane and GMP in a state, and when the oldest of them began to wait."""
 
     source_chain: int
     destination_chain: int
@@ -380,12 +384,12 @@ def snapshot_of(entries: Iterable[OutboxEntry]) -> DeliverySnapshot:
 
 
 def shared_out(due: Sequence[OutboxEntry], fresh: Sequence[OutboxEntry], limit: int) -> list[OutboxEntry]:
-    """Selects the entries of a claim: all fresh ones, and the oldest in the remaining places of `limit`.
+    """Selects the entries to claim: all fresh ones, then the oldest ones for the remaining slots of `limit`.
 
     Args:
         due: Oldest entries, in the order in which they are due.
         fresh: Entries for the live-traffic share, in the same order; the first ones may also be in `due`.
-        limit: Number of places.
+        limit: Number of slots.
     """
     kept = {entry.event_id for entry in fresh}
     others = [entry.event_id for entry in due if entry.event_id not in kept]

@@ -13,10 +13,10 @@ from bridge.protocol.message import Kind, Message
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelayPolicy:
-    """Allow and deny lists; a deny list wins.
+    """Allow and deny lists. The deny list takes precedence.
 
     Attributes:
-        withheld_sources: Source chains by EIP-155 id, whose messages wait.
+        withheld_sources: EIP-155 ids of source chains whose messages wait.
         senders: Message senders as 32 bytes; None allows all.
         withheld_senders: Senders whose messages wait.
         kinds: Message kinds; None allows all.

@@ -27,7 +27,7 @@ EVER: Final = 0
 
 
 class Bound(StrEnum):
-    """The bounds of a payment; the values are names of settings."""
+    """Bounds on payments. Each value is the name of its setting."""
 
     FILTERS = "filters"  # allow_senders, deny_senders, allow_chains, deny_chains
     CONSENT = "retry_for"
@@ -70,7 +70,7 @@ class TotalKey:
 
 @dataclass(frozen=True, slots=True)
 class TotalKeys:
-    """The totals to which a payment is added."""
+    """The keys of the totals to which a payment is added."""
 
     chain: TotalKey
     message: TotalKey | None = None
@@ -104,7 +104,7 @@ class Refusal:
 
     Attributes:
         bound: Bound that the payment would exceed.
-        why: Bound, figure and setting, for people.
+        why: Human-readable bound, amount and setting.
         room_from: Unix seconds when there is room again; None if that depends on prices or an operator.
     """
 
@@ -114,7 +114,7 @@ class Refusal:
 
 
 class SpendBlockedError(TransientError):
-    """A payment would exceed a bound now. Nothing was sent; the work waits."""
+    """A payment would exceed a bound now. Nothing was sent, and the work waits."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.why)
@@ -123,14 +123,14 @@ class SpendBlockedError(TransientError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpendBounds:
-    """Bounds in wei on the cost of transactions on one chain; None is unlimited.
+    """Bounds on the cost of transactions on one chain, in wei. None means unlimited.
 
     Attributes:
         message: Total cost of one message.
         sender: Cost of one sender's messages per UTC day.
         lane: Cost of one lane per UTC day.
         chain: Cost of everything per UTC day.
-        data_fees: Data fee of a rollup by chain, in wei per byte of a transaction, on top of gas.
+        data_fees: Data fee of each rollup by chain, in wei per byte of a transaction, charged on top of gas.
     """
 
     message: int | None = None
@@ -140,11 +140,11 @@ class SpendBounds:
     data_fees: Mapping[int, int] = field(default_factory=dict)
 
     def data_fee(self, chain_id: int, length: int) -> int:
-        """Returns the rollup's data fee in wei for that many bytes, on top of gas."""
+        """Returns a rollup's data fee for `length` bytes in wei, which is charged on top of gas."""
         return self.data_fees.get(chain_id, 0) * length
 
     def of_sender(self, who: SpentFor | None) -> int | None:
-        """Returns the bound of that sender's cost per day in wei, or None."""
+        """Returns the daily bound on the cost of the charged sender's messages in wei, or None."""
         return self.sender if who is None or who.sender_per_day is None else who.sender_per_day
 
     def refusal(
@@ -216,7 +216,7 @@ class Blocked:
         message_id: Message that the work is for.
         lane: That message's lane.
         bound: The bound.
-        why: The reason, for people.
+        why: Human-readable reason.
         since: Unix seconds when the work was first blocked.
         at: Unix seconds when the work was last found blocked.
     """

@@ -1,4 +1,6 @@
-"""Outgoing streams: changes recorded by the store and the index, published in one order to other systems' topics.
+"""Outgoing streams.
+
+Changes recorded by the store and the index are published in one order to topics that other systems read.
 
 A record gets its version once, when it is claimed for sending. Versions always increase, even across a restored
 backup: each is the time in microseconds, or the last version plus one. So (message id, version) identifies a
@@ -90,17 +92,20 @@ def value_of(record: StreamRecord) -> bytes:
 
 
 def original_of(record: StreamRecord) -> Mapping[str, Any] | None:
-    """Returns the letter's document if its message belongs in the dead-letter topic: it entered or returned. Otherwise None."""
+    """Returns the letter's document if the record belongs in the dead-letter topic, otherwise None.
+
+    A record belongs there if a letter entered or returned.
+    """
     died = record.stream is Stream.DEAD_LETTERS and record.event in (RecordKind.ENTERED, RecordKind.RETURNED)
     document: Mapping[str, Any] | None = record.data["document"] if died else None
     return document
 
 
 class Divergences(Protocol):
-    """The index's divergences."""
+    """Provides the index's divergences."""
 
     def divergences(self) -> Sequence[DivergenceRecord]:
-        """Returns facts that contradict each other."""
+        """Returns all current divergences: pairs of facts that contradict each other."""
 
 
 IndexSource = Callable[[], AbstractContextManager[Divergences | None]]

@@ -1,7 +1,8 @@
 """The nonce ledger: every nonce of the relayer's accounts, with its transaction.
 
-A slot is one nonce. It is reserved, then holds a signed transaction, which is on disk before any node sees it. Every slot
-ends used: by its call, by a no-op that replaces it, or by a transaction that was signed elsewhere.
+A slot is one nonce. It is reserved, then holds a signed transaction, which is on disk before any node sees it.
+Every slot's nonce ends up used: by its call, by a no-op that replaces the call, or by a transaction that other
+software signed.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ SENT_STATES: Final = frozenset({SlotState.SIGNED, SlotState.BROADCAST, SlotState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedVersion:
-    """A transaction signed for a slot. Later versions replace earlier ones, but any of them may be included."""
+    """A transaction signed for a slot. Later versions replace earlier ones, but a block may include any of them."""
 
     hash: bytes
     raw: bytes = field(repr=False)
@@ -105,7 +106,7 @@ class BatchedCall:
 
 @dataclass(frozen=True, slots=True)
 class CallBatch:
-    """The call of one transaction, and the keys that it serves."""
+    """The call of one transaction, and the transaction keys that it serves."""
 
     call: Call
     parts: tuple[BatchedCall, ...]  # in the order of their calls; at least one
@@ -175,12 +176,12 @@ class Slot:
 
     @property
     def transaction_keys(self) -> tuple[str, ...]:
-        """The keys that the slot serves."""
+        """The transaction keys that the slot serves."""
         return tuple(part.transaction_key for part in self.parts) or (self.transaction_key,)
 
     @property
     def named_keys(self) -> str:
-        """The keys for logs, truncated with the number left out."""
+        """The transaction keys as text for logs, truncated, with the number of omitted keys."""
         named, rest = self.transaction_keys[:_MOST_NAMED], len(self.transaction_keys) - _MOST_NAMED
         return ", ".join(named) + (f" and {rest} more" if rest > 0 else "")
 
@@ -217,7 +218,7 @@ class Slot:
         return replace(fresh, versions=(*self.versions, version))
 
     def in_block(self, inclusion: Inclusion) -> Slot:
-        """Returns the slot with its transaction in a block, possibly another than before."""
+        """Returns the slot with its transaction in a block, which may differ from the previous one."""
         landed = self if self.state is SlotState.INCLUDED else self.became(SlotState.INCLUDED)
         return replace(landed, included=inclusion)
 
@@ -229,8 +230,9 @@ class Slot:
 def costs_of(slot: Slot) -> list[int] | None:
     """Returns the cost of each of a slot's keys in wei: an upper bound until its transaction is included.
 
-    Until then any version may be included, so the most expensive one counts. Keys that share a transaction are charged by
-    their shares of its gas. None if nothing is signed yet: then the amount reserved stands.
+    Until then, any version may be included, so the most expensive one counts. Keys that share a transaction are
+    charged in proportion to their gas. Returns None if nothing is signed yet, in which case the reserved amount
+    still applies.
     """
     if not slot.versions:
         return None
@@ -258,14 +260,14 @@ def require_room(
     charged: Sequence[tuple[SpentFor | None, int]],
     totals: Callable[[Sequence[TotalKey]], Mapping[TotalKey, int]],
 ) -> None:
-    """Checks that the bounds have room for what a slot's latest version costs more than earlier ones.
+    """Checks that the bounds have room for the extra cost of a slot's latest version over earlier versions.
 
     A no-op is never refused, since it closes a nonce that blocks all later ones.
 
     Args:
         slot: Slot with the version.
         bounds: Spending bounds.
-        charged: For each of its keys, the message that pays, and the gwei charged so far.
+        charged: For each of the slot's keys, the message that pays and the amount charged so far in gwei.
         totals: Reads the current totals in gwei.
 
     Raises:
@@ -285,10 +287,10 @@ def require_room(
 
 @dataclass(slots=True)
 class SpendCheck:
-    """Admits the requests that the spending bounds have room for, in the store transaction that reserves their nonces.
+    """Admits requests that the spending bounds have room for, within the store transaction that reserves their nonces.
 
     Attributes:
-        price: Wei per gas that will be offered.
+        price: Gas price that will be offered, in wei per gas.
         bounds: Spending bounds.
         refusals: Refusals by transaction key; filled by `admitted`.
         spent_for: Message that each admitted call serves, by transaction key; filled by `admitted`.
@@ -300,7 +302,7 @@ class SpendCheck:
     spent_for: dict[str, SpentFor | None] = field(default_factory=dict)
 
     def keys(self, requests: Iterable[SlotRequest], chain_id: int, now: float) -> list[TotalKey]:
-        """Returns the totals that decide about requests."""
+        """Returns the keys of the totals that decide whether requests are admitted."""
         return [key for one in requests for key in TotalKeys.of(chain_id, one.spent_for, now).all]
 
     def admitted(
@@ -312,7 +314,9 @@ class SpendCheck:
         chain_id: int,
         now: float,
     ) -> Sequence[CallBatch]:
-        """Returns the transactions of all requests that have room, in order; the others are refused.
+        """Returns the transactions of all requests that the bounds have room for, in order.
+
+        The other requests are refused.
 
         Calls that share a transaction share its cost, so after a refusal the remaining ones are packed again.
 
@@ -320,7 +324,7 @@ class SpendCheck:
             requests: Requests for nonces.
             pack: Packs them into transactions.
             totals: Current totals in gwei.
-            chain_id: Chain on which they are paid.
+            chain_id: Chain on which they are sent.
             now: Unix seconds.
         """
         wanted = {one.transaction_key: one for one in requests}

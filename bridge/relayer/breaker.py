@@ -1,7 +1,8 @@
-"""The circuit breaker of each GMP and destination: while every delivery fails, only single probes are tried.
+"""Circuit breakers, one per GMP and destination. While every delivery fails, only single probes are let through.
 
 A breaker's state is a function of the tries in the store. It survives a restart, and every process that reads
-the store sees the same state. Entries behind an open breaker wait in the outbox and use up no tries.
+the store sees the same state. Entries behind an open breaker wait in the outbox; waiting does not count as a
+try.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class BreakerState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerSettings:
-    """Thresholds and times of a breaker; times in seconds."""
+    """Thresholds and durations of a breaker. Durations are in seconds."""
 
     failures: int = 10  # consecutive failures that open it
     cooldown: float = 10.0  # until the first probe
@@ -44,7 +45,7 @@ class BreakerSettings:
 
     @property
     def memory(self) -> float:
-        """Returns the number of seconds for which tries count."""
+        """Returns how long a try counts, in seconds."""
         return 10 * self.cooldown_cap
 
 
@@ -54,7 +55,7 @@ BREAKER: Final = BreakerSettings()
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """The breaker of one GMP towards one destination.
+    """The breaker for deliveries over one GMP to one destination.
 
     Attributes:
         failures: Consecutive failures since the last successful delivery.
@@ -70,7 +71,7 @@ class Breaker:
     cooldown: float = 0.0
 
     def after(self, tried: Tried) -> Breaker:
-        """Returns the breaker after another try."""
+        """Returns the breaker updated with the result of another try."""
         if tried.code is None:
             return Breaker(self.settings)
         if not class_of(tried.code).blames_gmp:
@@ -95,7 +96,7 @@ class Breaker:
 
     @property
     def probes_at(self) -> float | None:
-        """Returns the Unix seconds when the next probe is due, or None while the breaker is closed."""
+        """Returns when the next probe is due (Unix seconds), or None while the breaker is closed."""
         return None if self.opened_at is None else self.opened_at + self.cooldown
 
 
@@ -109,7 +110,7 @@ def breakers(tries: Iterable[Tried], settings: BreakerSettings = BREAKER) -> dic
 
 
 class GmpHealth:
-    """The breakers of all GMPs towards one destination, from the store and this worker's own tries."""
+    """The breakers of all GMPs for one destination, derived from the store and from this worker's own tries."""
 
     def __init__(
         self, destination_chain: int, figures: Figures, clock: Clock, settings: BreakerSettings = BREAKER
@@ -121,7 +122,7 @@ class GmpHealth:
         self._breakers: dict[Gmp, Breaker] | None = None
 
     def record(self, tried: Tried) -> None:
-        """Applies another try."""
+        """Updates the breakers with another try."""
         known = self._known()
         before = known.get(tried.gmp, Breaker(self._settings))
         after = before.after(tried)

@@ -1,4 +1,4 @@
-"""Checks that every message of a source chain was observed, by comparing with the router's own counters."""
+"""Checks that every message of a source chain was observed, by comparing the store with the router's own counters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST_WAIT: Final = (
 
 
 class Completeness:
-    """Periodically compares the message counters of a source router with the number of messages observed there.
+    """Periodically compares a source router's message counters with the number of messages observed on that chain.
 
     The router counts the messages of each lane (`sentTo`). Each message has its own nonce, so equal counts mean
     that no message is missing.
@@ -59,7 +59,7 @@ class Completeness:
         self._unverified: set[int] = set()  # destinations whose last comparison failed
 
     async def is_missing_any(self, position: BlockRef) -> bool:
-        """Whether fewer messages were observed up to a block than the router had counted there.
+        """Whether fewer messages were observed up to a block than the router had counted at that block.
 
         Returns False if no check is due.
 
@@ -99,7 +99,7 @@ class Completeness:
         return f"to {destination}: {counted} created, {found} observed"
 
     def _note_unverified(self, destination: int, position: BlockRef, error: Exception) -> None:
-        """Logs once that a lane can't be compared, until it can be compared again."""
+        """Logs that a lane can't be compared: once, until the comparison works again."""
         if destination in self._unverified:
             return
         self._unverified.add(destination)

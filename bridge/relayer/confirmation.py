@@ -43,9 +43,9 @@ class Confirmation:
             chain: Destination chain.
             router: Address of its router.
             outbox: Delivered entries.
-            jobs: Execution jobs; a delivery that moves to another block may no longer execute.
+            jobs: Execution jobs, since a delivery that moves to a different block may no longer execute its message.
             clock: Source of time.
-            finality: Knows the chain's highest final block.
+            finality: Tracks the chain's highest final block.
             head: Returns the newest polled block; if None, the chain is queried.
         """
         self._chain = chain
@@ -103,7 +103,7 @@ class Confirmation:
     async def _finish(self, event_ids: Sequence[str], block: BlockRef) -> None:
         """Marks deliveries final if the router has their receipts.
 
-        A transaction receipt from a single node is not sufficient proof.
+        A transaction receipt from a single node is not proof enough.
         """
         shown = await asyncio.gather(*(self._router.has_received(*delivery_of(one)) for one in event_ids))
         if not self._finality.holds(block):

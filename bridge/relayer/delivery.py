@@ -84,7 +84,7 @@ MOST_CALLS: Final = 8  # a GMP needs one to four; more means that its adapter ne
 
 
 class Phase(StrEnum):
-    """A phase of a delivery. A phase's timeout ends the try; only a TTL ends the message."""
+    """A phase of a delivery. A phase that times out ends the try; only the TTL ends the message."""
 
     ATTEST = "attest"
     DELIVER = "deliver"
@@ -108,7 +108,7 @@ class _Steps:
 
 
 class Deliveries:
-    """The delivery worker of one destination. It runs many deliveries at once, and each has exactly one outcome."""
+    """The delivery worker of one destination. Runs many deliveries concurrently; each has exactly one outcome."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class Deliveries:
         return self._commits.commits
 
     async def step(self) -> bool:
-        """Claims as many entries as there is room for and starts delivering them.
+        """Claims as many entries as it has free slots for, and starts delivering them.
 
         Returns whether more may be claimable.
         """
@@ -199,9 +199,10 @@ class Deliveries:
         *,
         fresh: LiveTrafficQuota | None = None,
     ) -> list[OutboxEntry]:
-        """Claims entries.
+        """Claims at most `limit` entries.
 
-        The fair queue counts an entry only once its delivery starts, so not yet at the next claim of the same step.
+        The fair queue counts an entry only once its delivery starts, so entries claimed earlier in the same
+        step are not counted yet.
         """
         if not gmps or limit + (fresh.places if fresh is not None else 0) <= 0:
             return []
@@ -218,9 +219,9 @@ class Deliveries:
         )
 
     def _claim_behind_breakers(self, gmps: frozenset[Gmp], room: int) -> list[OutboxEntry]:
-        """Claims entries that are tried although their GMP's breaker is open.
+        """Claims entries that are delivered even though their GMP's breaker is open.
 
-        These are critical actions, which must not wait, and probes.
+        These are probes, and critical actions, which must not wait.
         """
         critical = replace(self._acceptance, kinds=frozenset({Kind.REGULATORY_ACTION_CRITICAL}))
         claimed = self._claim(gmps, room, critical)
@@ -230,14 +231,17 @@ class Deliveries:
         return claimed
 
     def _probe(self, gmp: Gmp) -> list[OutboxEntry]:
-        """Claims one delivery over a GMP whose deliveries failed, to test whether it has recovered."""
+        """Claims one delivery over a failing GMP, to test whether the GMP has recovered."""
         found = self._claim(frozenset({gmp}), 1)
         for entry in found:
             self._probes[gmp] = entry.current_claim
         return found
 
     async def renew(self) -> bool:
-        """Renews the leases of deliveries in progress, and cancels those whose claim another worker has taken over."""
+        """Renews the leases of deliveries in progress.
+
+        Cancels deliveries whose claim another worker has taken over.
+        """
         active = {claim for claim in self._active if not self._commits.is_committed(claim)}
         claims = active.union(self._commits.claims)
         if claims:
@@ -344,19 +348,21 @@ class Deliveries:
                 if (
                     self._seconds_at_fault(entry, steps) < error.seconds / 2
                 ):  # others of its account took most of the time
-                    raise UnansweredError(f"{error}: the transaction waited for earlier ones of its account") from error
+                    raise UnansweredError(
+                        f"{error}: the transaction was waiting for earlier transactions of the same account"
+                    ) from error
                 raise
 
     def _seconds_at_fault(self, entry: OutboxEntry, steps: _Steps) -> float:
-        """Returns the seconds of a delivery's current step during which it was not waiting for other transactions.
+        """Returns how long the current step of a delivery has taken in seconds, excluding waits for other transactions.
 
-        Earlier steps do not count, since they are complete.
+        Earlier steps are complete, so they do not count.
         """
         next_for = self._sender.next_for(entry.event_id)
         return steps.seconds if next_for is None else min(next_for, steps.seconds)
 
     async def _wait_for_affordable_fees(self) -> None:
-        """Waits until fees are within the limit; one waiting delivery polls on behalf of all."""
+        """Waits until fees are within the limit. One waiting delivery polls on behalf of all others."""
         async with self._waits_for_fees:
             while True:
                 with suppress(TransientError):
@@ -379,7 +385,7 @@ class Deliveries:
             try:
                 sent = await self._send(entry, call, claim)
             except NonceLostError as error:  # for example, a dead worker reserved it and never signed
-                _log.info("delivery needs another nonce", entry=entry.event_id, reason=str(error))
+                _log.info("delivery needs a new nonce", entry=entry.event_id, reason=str(error))
             except CallRevertedError as error:
                 if not _is_received(error, dispatch):
                     raise
@@ -395,7 +401,7 @@ class Deliveries:
         try:
             return await self._sender.outcome(entry.event_id)
         except NonceLostError as error:  # for example, a dead worker reserved it and never signed
-            _log.info("delivery needs another nonce", entry=entry.event_id, reason=str(error))
+            _log.info("delivery needs a new nonce", entry=entry.event_id, reason=str(error))
             return None
 
     async def _send(self, entry: OutboxEntry, call: Call, claim: Claim) -> Receipt:
@@ -413,9 +419,9 @@ class Deliveries:
             return await self._sender.send(entry.event_id, call, may_share=may_share, spent_for=spent_for)
 
     async def _delivered(self, dispatch: Dispatch, claim: Claim, sent: Receipt | None) -> Delivered:
-        """Returns the block in which the delivery is recorded.
+        """Returns the block to record for a delivery.
 
-        It is the block of our transaction, or the head if another account delivered.
+        This is the block of our transaction, or the head if another account delivered.
         """
         if sent is not None and sent.succeeded:
             delivery = ObservedDelivery(BlockRef(sent.block_number, sent.block_hash), sent.transaction_hash)
@@ -425,12 +431,15 @@ class Deliveries:
     async def _wait_for_attestation(
         self, entry: OutboxEntry, claim: Claim, error: AttestationPendingError, log: structlog.stdlib.BoundLogger
     ) -> Outcome:
-        """Reschedules a delivery that is not attested yet, without using up a try, until the message expires."""
+        """Reschedules a delivery that is not attested yet, until the message expires.
+
+        Waiting does not count as a try.
+        """
         now, message = self._clock.now(), _message_of(entry)
         if (over := await self._end_reason(message, self._policies.operator.rows[message.kind], 0)) is not None:
             return self._end_without_letter(claim, entry.failed_tries, failure_of(error, now), over, log)
         pause = attestation_pause(self._policies.operator.rows[message.kind], now - entry.created_at)
-        log.info("attestation pending", again_in=round(pause, 3), reason=str(error))
+        log.info("attestation pending", retry_in=round(pause, 3), reason=str(error))
         return Postponed(claim, str(error), now + pause)
 
     @staticmethod
@@ -470,15 +479,18 @@ class Deliveries:
         if not costs_a_try and setbacks >= STUCK_AFTER:
             found = _pause_if_stuck(policy, found)
             if setbacks == STUCK_AFTER:
-                log.error("delivery makes no progress", setbacks=STUCK_AFTER, again_in=found, error=failure.message)
-        log.warning("delivery failed", tries=tries, again_in=round(found, 3), code=failure.code, error=failure.message)
+                log.error("delivery makes no progress", setbacks=STUCK_AFTER, retry_in=found, error=failure.message)
+        log.warning("delivery failed", tries=tries, retry_in=round(found, 3), code=failure.code, error=failure.message)
         return TryAgain(claim, failure, now + found)
 
     async def _message_and_policy(self, entry: OutboxEntry) -> tuple[Message | None, DeliveryPolicy]:
-        """Returns an entry's message and policy; for an unreadable envelope, None and the policy of its kind.
+        """Returns an entry's message and policy.
+
+        If the envelope is unreadable, the message is None and the policy is that
+        of the entry's kind.
 
         Raises:
-            TransientError: The sender's choice on chain can't be read.
+            TransientError: The sender's on-chain choice can't be read.
         """
         try:
             message = _message_of(entry)
@@ -487,7 +499,7 @@ class Deliveries:
         return message, (await self._policies.of(message)).delivery
 
     async def _end_reason(self, message: Message, policy: DeliveryPolicy, delay: float) -> GiveUpReason | None:
-        """Returns why the message needs no delivery after `delay` seconds, or None if it still does.
+        """Returns the reason why the message will need no delivery in `delay` seconds, or None if it still will.
 
         Deliveries that are retried without limit stop when their message ends: it was executed through another
         GMP, or its sender cancelled it.
@@ -504,16 +516,16 @@ class Deliveries:
     async def _expires_within(self, message: Message, delay: float) -> bool:
         """Whether a message will have expired after `delay` seconds.
 
-        Critical regulatory actions never expire; only their destination ends them.
+        Critical regulatory actions never expire; only their destination chain can end them.
         """
         if message.expires_at is None or message.kind is Kind.REGULATORY_ACTION_CRITICAL:
             return False
         return await self._chain_time() + delay > message.expires_at
 
     async def _chain_time(self) -> float:
-        """Returns the destination's block time, which decides expiry, since this machine's clock may be wrong.
+        """Returns the destination's block timestamp in Unix seconds, or 0 while it can't be read.
 
-        Returns 0 while the time can't be read.
+        Block time decides whether a message has expired, because this machine's clock may be wrong.
         """
         try:
             return (await self._chain.head()).timestamp
@@ -523,7 +535,7 @@ class Deliveries:
     def _snapshot(self, entry: OutboxEntry) -> DeliverySnapshot:
         """Returns the state of every delivery of the message.
 
-        Returns nothing if the store fails, since the failure is recorded anyway.
+        Returns an empty snapshot if the store fails, because the failure must be recorded anyway.
         """
         try:
             return snapshot_of(self._outbox.entries(entry.dispatch.message_id))
@@ -532,7 +544,7 @@ class Deliveries:
 
 
 def _pause_if_stuck(policy: DeliveryPolicy, delay: float) -> float:
-    """Returns the pause for a stuck delivery: a long one, unless its kind is retried without limit."""
+    """Returns the pause before a stuck delivery is retried: a long one, unless its kind is retried without limit."""
     return delay if policy.max_retries is None else max(delay, STUCK_PAUSE)
 
 
@@ -546,7 +558,7 @@ def _message_of(entry: OutboxEntry) -> Message:
 
 
 def _log_delivered(log: structlog.stdlib.BoundLogger, delivered: Delivered, seconds: float) -> None:
-    """Logs a delivery that is on chain.
+    """Logs that a delivery is on chain.
 
     The outbox shows DELIVERED only once the outcome is committed (`bridge.relayer.delivery_commits`).
     """
@@ -562,7 +574,7 @@ async def _attested(adapter: Adapter, dispatch: Dispatch) -> bytes:
 
     Raises:
         NotAttestedError: The GMP has no attestation, which counts against the GMP.
-        AttestationUnansweredError: No usable response, which also counts against the GMP.
+        AttestationUnansweredError: The GMP gave no usable response, which also counts against it.
         AttestationPendingError: The GMP's signers have not all signed yet.
     """
     try:
@@ -579,7 +591,7 @@ async def _next_call(adapter: Adapter, dispatch: Dispatch, attestation: bytes) -
     """Returns the delivery's next transaction, or None once the router has its receipt.
 
     Raises:
-        CallRevertedError: The destination rejects the call for another reason.
+        CallRevertedError: The call reverted for any other reason.
     """
     try:
         return await adapter.next_call(dispatch, attestation)
@@ -592,7 +604,7 @@ async def _next_call(adapter: Adapter, dispatch: Dispatch, attestation: bytes) -
 def _is_received(error: CallRevertedError, dispatch: Dispatch) -> bool:
     """Whether the router rejected the call because it already has this receipt.
 
-    Another relayer delivered first, which counts as success.
+    This means that another relayer delivered first, which counts as success.
     """
     found = ROUTER.error(error.data)
     if found is None or found[0] != "AlreadyReceived":
@@ -602,7 +614,7 @@ def _is_received(error: CallRevertedError, dispatch: Dispatch) -> bool:
 
 @asynccontextmanager
 async def _timed(phase: Phase, timeouts: Mapping[str, float]) -> AsyncIterator[None]:
-    """Limits the duration of a phase, unless the message is best effort or the phase has no timeout.
+    """Enforces a phase's timeout. Best-effort messages and phases without a timeout are not limited.
 
     Raises:
         DeliveryTimeoutError: The phase took too long.

@@ -1,8 +1,8 @@
-"""Commit strategies: when the outbox records the outcome of a delivery, and what each strategy guarantees and costs.
+"""Commit strategies, which decide when the outbox records a delivery's outcome. Each has its own guarantee and cost.
 
 A commit makes the transition from CLAIMED to DELIVERED durable. A delivery without a commit is found on its
-chain when the entry is claimed again, which costs a read. A commit without a delivery loses the message for
-this relayer.
+chain when the entry is claimed again, at the cost of one read. A commit without a delivery loses the message
+for this relayer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _log = structlog.get_logger(__name__)
 
 
 class CommitStrategy(StrEnum):
-    """The time at which a delivery is committed."""
+    """The strategy that decides when a delivery is committed."""
 
     BATCH = "batch"
     MESSAGE = "message"
@@ -91,11 +91,11 @@ _LONGEST_PAUSE: Final = 30.0  # seconds
 
 
 class CommitsHaltedError(Exception):
-    """The store has accepted no commit for too long. The relayer stops, and repeats the commits after a restart."""
+    """The store has rejected every commit for too long. The relayer stops, and repeats the commits after a restart."""
 
 
 class DeliveryCommits:
-    """Commits the outcomes of claims at the times that the strategy demands.
+    """Commits the outcomes of claims when the strategy requires it.
 
     A failed delivery is committed immediately, together with all waiting outcomes.
     """
@@ -134,7 +134,7 @@ class DeliveryCommits:
         raise self._halt_reason
 
     def add(self, outcome: Outcome) -> None:
-        """Adds an outcome, to be committed when the strategy demands it."""
+        """Adds an outcome, to be committed when the strategy requires it."""
         if outcome.claim in self._committed:
             self._committed.discard(outcome.claim)
             if isinstance(outcome, Delivered) and outcome.delivery is not None:
@@ -149,12 +149,12 @@ class DeliveryCommits:
             self._writer = asyncio.get_running_loop().create_task(self._write_all())
 
     def nothing_under_way(self) -> None:
-        """Commits the batch at once, since no running delivery could join it."""
+        """Commits the batch immediately, because no delivery in progress could still join it."""
         if self._outcomes and self._settings.commit is CommitStrategy.BATCH:
             self._due.set()
 
     def commit_before_sending(self, claim: Claim) -> None:
-        """Commits a delivery before it is sent, if the strategy prefers a loss to a repetition.
+        """Commits a delivery before it is sent, if the strategy prefers losing a delivery to repeating it.
 
         Raises:
             StaleClaimError: The claim was lost.
@@ -198,7 +198,7 @@ class DeliveryCommits:
             self._written()
 
     def _commit_apart(self, outcomes: Sequence[Outcome]) -> set[Claim]:
-        """Commits outcomes together; if one of them can't be written, commits each separately to save the others."""
+        """Commits outcomes together. If any of them can't be written, commits each separately to save the others."""
         try:
             return self._commit(outcomes)
         except (TransientError, StoreError):
@@ -240,7 +240,7 @@ class DeliveryCommits:
                     return
                 pause = backoff(_FIRST_PAUSE, failures - 1, cap=_LONGEST_PAUSE)
                 _log.warning(
-                    "commit failed, will be retried", ends=len(self._outcomes), again_in=pause, error=str(error)
+                    "commit failed, will be retried", outcomes=len(self._outcomes), retry_in=pause, error=str(error)
                 )
                 await self._clock.sleep(pause)
             else:
@@ -252,7 +252,7 @@ class DeliveryCommits:
             " Nothing is lost: repair the store and restart the relayer"
         )
         self._halted.set()
-        _log.critical("commits halted", ends=len(self._outcomes), error=str(error))
+        _log.critical("commits halted", outcomes=len(self._outcomes), error=str(error))
 
     def _note_delivery(self, claim: Claim, delivery: ObservedDelivery) -> None:
         try:

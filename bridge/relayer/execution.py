@@ -1,4 +1,4 @@
-"""Executes messages that reached their quorum without executing: after a pause, or when a quorum was lowered."""
+"""Executes messages that reached their quorum without being executed, after a pause or after a quorum was lowered."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Execution:
     """Simulates the execution of waiting messages, and sends the transaction once a simulation succeeds.
 
     The relayer sends at most one transaction each time a message becomes ready; the nonce ledger enforces that.
-    A recipient may accept every simulated call and revert every transaction. The pauses therefore grow with
-    each transaction, and the message waits once the gate's bounds are reached.
+    A recipient may accept every simulated call and revert every transaction. Pauses therefore grow with each
+    transaction, and the message waits once it reaches the spending gate's bounds.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Execution:
             chains: Chains of the network by id.
             store: Deliveries and execution jobs.
             dead_letters: Log of decisions; an abandoned message is not executed.
-            senders: Accounts that pay, by chain; messages to other chains are left to other relayers.
+            senders: Paying accounts by chain. Messages to other chains are left to other relayers.
             gate: Spending gate, consulted before each transaction.
             clock: Source of time.
         """
@@ -150,7 +150,7 @@ class Execution:
     def _wait_until_ready(self, context: JobContext[ExecutionJob], state: ExecutionState, why: str) -> None:
         """Records that the message can't be executed now.
 
-        If the last transaction has ended, another one may be paid for later.
+        If the last transaction is settled, the relayer may pay for another one later.
         """
         job = context.job
         if self._is_under_way(job):
@@ -208,7 +208,7 @@ class Execution:
                 context.save(job.rescheduled(f"its execution reverted in {name}", soon))
 
     async def _obstacle(self, job: ExecutionJob) -> str | None:
-        """Returns the reason why this relayer may not execute an executable message, or None if it may."""
+        """Returns the reason why this relayer may not execute a message that is executable, or None if it may."""
         held = next((change for change in self._store.lanes.held() if change.lane == job.lane), None)
         if held is not None:
             return f"the lane is {held.state}: {held.reason}"
@@ -223,7 +223,7 @@ class Execution:
         return any(slot.is_open for slot in self._slots(job))
 
     def _spent(self, job: ExecutionJob) -> list[Slot]:
-        """Returns this round's paid transactions, without slots that were closed unsigned."""
+        """Returns the transactions paid for in this round, excluding slots that were closed without a signature."""
         return [
             slot
             for slot in self._slots(job)
@@ -256,18 +256,18 @@ class Execution:
     def _note_blocked(
         self, context: JobContext[ExecutionJob], job: ExecutionJob, message: Message, refusal: Refusal
     ) -> None:
-        """Records that the spending gate blocked the execution: the job waits without using up a try."""
+        """Records that the spending gate blocked the execution. The job waits, which does not count as a try."""
         look_at = self._gate.note_blocked(_subject(message), message, refusal)
         context.save(job.rescheduled(refusal.why, look_at, state=ExecutionState.BLOCKED))
 
 
 def _subject(message: Message) -> str:
-    """Names a message's execution in the list of blocked work."""
+    """Returns the label of a message's execution in the list of blocked work."""
     return f"{EXECUTION_KEYS}0x{message.id.hex()}"
 
 
 def _state_after(slot: Slot) -> tuple[ExecutionState, str]:
-    """Derives the job's state from a transaction after which the message is still executable."""
+    """Derives the job's state from its last transaction, after which the message is still executable."""
     assert slot.included is not None
     name = f"0x{slot.included.transaction_hash.hex()}"
     if slot.ended_as_noop:

@@ -18,14 +18,17 @@ _PAUSE: Final = 20  # pause after a scan for idle queues, in multiples of the sc
 class FairQueue:
     """Counts the deliveries in progress to one destination by source chain and GMP.
 
-    Entries are claimed in the order in which they are due, so one source and GMP may use all the capacity.
-    Periodically, each source and GMP with nothing in progress gets a few extra slots. Live traffic has priority
-    up to half of the capacity; backlog and failing entries get at least the other half, and no more than that
-    while live traffic waits.
+    Entries are claimed in the order in which they are due, so a single source and GMP may use all the capacity.
+    Sources and GMPs with nothing in progress therefore get a few extra slots periodically. Live traffic has
+    priority up to half of the capacity; backlog and failing entries get at least the other half, and no more
+    than that while live traffic waits.
     """
 
     def __init__(self, in_flight: int, every: float) -> None:
-        """Adds extra slots to `in_flight` every `every` seconds; none if `in_flight` is below sixteen."""
+        """Creates the queue for `in_flight` concurrent deliveries.
+
+        Extra slots are granted every `every` seconds, but never if `in_flight` is below sixteen.
+        """
         self.size = in_flight // _SHARES
         self._every = every
         self._next_at = 0.0  # Unix seconds
@@ -58,11 +61,11 @@ class FairQueue:
         return LiveTrafficQuota(max(0, min(self._half - live, room, most)), since)
 
     def are_due(self, now: float) -> bool:
-        """Whether it is the turn of entries other than the oldest."""
+        """Whether sources and GMPs with nothing in progress are due for their turn."""
         return self.size > 0 and now >= self._next_at
 
     def given(self, began: float, now: float) -> None:
-        """Records that those entries had their turn.
+        """Records that those sources and GMPs had their turn.
 
         Scanning past a long backlog takes time, so the wait for the next turn is proportional to it.
         """

@@ -15,7 +15,7 @@ from bridge.store.jobs import Jobs
 
 
 class JobContext(Generic[JobT]):
-    """A job held by one worker. Changes that another worker made in the meantime are not overwritten."""
+    """A job held by one worker. Saving it never overwrites a concurrent change by another worker."""
 
     def __init__(self, jobs: Jobs, job: JobT) -> None:
         self._jobs = jobs
@@ -43,7 +43,7 @@ class Handler(Protocol[JobT]):
 
 
 class Worker(Generic[JobT]):
-    """The work loop of one queue. It runs many jobs at once, each in one task."""
+    """The work loop of one queue. Runs many jobs concurrently, each in its own task."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Worker(Generic[JobT]):
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def step(self) -> bool:
-        """Starts as many due jobs as there is room for.
+        """Starts as many due jobs as it has free slots for.
 
         Always returns False, since the next step can wait for the next poll.
         """
@@ -126,10 +126,10 @@ async def is_final(
     soon: float,
     later: JobT,
 ) -> bool:
-    """Whether a message permanently needs no more work: the block that shows this is final and canonical.
+    """Whether a message needs no more work, as shown by a block that is final and canonical.
 
-    Otherwise saves the job: with that block at first, without it if the block was reorged away, or as `later`
-    while waiting.
+    If not, saves the job: with the block when it is first seen, without the block after a reorg removed it, or
+    as `later` while the block is not final.
 
     Args:
         context: The job.

@@ -1,4 +1,4 @@
-"""Distinguishes a lagging node from a chain that became shorter."""
+"""Distinguishes a lagging node from a chain that was reorged to a lower height."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _PATIENCE: Final = 5.0  # seconds
 
 
 class MissingBlocks:
-    """Measures how long blocks that were read have been missing, with no other blocks at their heights.
+    """Measures how long previously read blocks have been missing without others at their heights.
 
-    Behind a load balancer, different nodes respond in turn, and some lag by a few blocks. Believing a lagging
-    node would forget deliveries and repeat them.
+    Behind a load balancer, different nodes respond in turn, and some lag by a few blocks. A relayer that
+    trusted a lagging node would forget deliveries and repeat them.
     """
 
     def __init__(self, clock: Clock) -> None:

@@ -41,14 +41,14 @@ class LogFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """The contents of a range of logs.
+    """Everything parsed from a range of logs.
 
     Attributes:
         envelopes: Envelope by message id, of every message that was created, routed or dispatched.
         created: By message id, the block of the router's event that holds the whole message.
         attempts: Attempts according to the router.
         dispatches: Dispatches according to the GMPs.
-        transactions: Transactions whose receipts must be checked: of all findings, and of unreadable or
+        transactions: Transactions whose receipts must be checked: those of all findings, and of unreadable or
             unmatched logs. Only a receipt shows whether a node has altered them.
         unmatched: Descriptions of mismatches between router and GMPs: logs are missing, or a GMP's contract is
             not the expected one.
@@ -62,7 +62,7 @@ class Findings:
     unmatched: tuple[str, ...]
 
     def without(self, message_ids: Collection[bytes]) -> Findings:
-        """Returns the findings about all other messages."""
+        """Returns the findings without those about the given messages."""
         return replace(
             self,
             envelopes={key: value for key, value in self.envelopes.items() if key not in message_ids},
@@ -170,7 +170,7 @@ def _watched(logs: Sequence[Log], watch: Watch) -> list[Log]:
 
 
 def _next(routings: Sequence[_Routing], dispatch: Dispatch) -> _Routing | None:
-    """Returns the routing event of a dispatch: the next one in its transaction with its message id."""
+    """Returns a dispatch's routing event, which is the next one in the same transaction with the same message id."""
     return next((routing for routing in routings if routing.log.log_index > dispatch.log_index), None)
 
 

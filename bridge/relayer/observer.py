@@ -1,4 +1,4 @@
-"""Reads one source chain into the outbox, and rolls back blocks that a reorg removed."""
+"""Reads one source chain into the outbox, and rolls back after reorgs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _Fetched:
 
 
 class Observer:
-    """Observes one source chain. The cursor and everything found below it are written in one transaction."""
+    """Observes one source chain. Writes the cursor and everything found below it in one transaction."""
 
     def __init__(
         self,
@@ -78,9 +78,9 @@ class Observer:
             finality: Determines the highest block that is read.
             block_range: Maximum number of blocks per request.
             capacity: Limit of the store. While the store is full, the cursor stays below the first new message,
-                so that none is lost. New messages of a sender that has used up its share are left out, and read
-                again later.
-            completeness: Detects missing messages, after which the chain is read again.
+                so that none is lost. New messages of a sender that has used up its share are deferred: skipped now,
+                and read again later.
+            completeness: Detects missing messages; if there are any, the chain is read again.
             asset_classes: Asset classes with minimum TTLs.
             found: Called with the destination of every new outbox entry.
         """
@@ -158,7 +158,7 @@ class Observer:
         self._again_from, self._left_out = first, None
 
     def _return_to_deferred(self) -> None:
-        """Reads blocks again whose messages were left out, once there is room for them."""
+        """Rereads the blocks of deferred messages once there is room for them."""
         if self._again_from is None and not self._capacity.crowding() and not self._capacity.is_full():
             cursor = self._observations.cursor(self._chain.chain_id)
             if cursor is not None and cursor.deferred_from is not None:
@@ -209,7 +209,7 @@ class Observer:
         return False
 
     async def _read_early(self, cursor: Cursor | None) -> _Fetched | None:
-        """Returns the block after the cursor if it exists, extends the cursor's block and should be deep enough.
+        """Returns the block after the cursor if it exists, builds on the cursor's block and is probably final.
 
         Otherwise returns None.
         """
@@ -248,7 +248,7 @@ class Observer:
     def _end_of(self, first: int, last: int) -> int:
         """Returns the last block of a range.
 
-        A range in doubt keeps its end, however many blocks have been added since.
+        A range whose logs are in doubt keeps its last block, even if the chain has grown since.
         """
         doubted = self._doubted.get(first)
         return min(last, doubted.number) if doubted is not None else last
@@ -303,8 +303,8 @@ class Observer:
         """Reads a range and records it; returns False if it must be read again.
 
         The cursor moves to `position`, by default the end of the range. `early` is the block after the cursor
-        if it was fetched already. A block without logs needs no comparison: the next poll detects whether it is
-        still canonical.
+        if it was fetched already. A block without logs needs no check, because the next poll detects whether it
+        is still canonical.
         """
         fetched = early or await self._fetched(first, last)
         if fetched is None:
@@ -340,7 +340,10 @@ class Observer:
         return is_recorded
 
     def _without_crowding(self, findings: Findings) -> tuple[Findings, int | None]:
-        """Leaves out new messages of senders that have used up their share; also returns the lowest block with one."""
+        """Leaves out new messages of senders that have used up their share.
+
+        Also returns the lowest block with such a message, or None.
+        """
         crowding = self._capacity.crowding()
         if not crowding:
             return findings, None
@@ -440,7 +443,7 @@ class Observer:
     def _check_ttl(self, message: Message) -> None:
         """Logs a message whose TTL is below its asset class's minimum.
 
-        The message id binds the TTL, so nobody can correct it.
+        The message id commits to the TTL, so nobody can correct it.
         """
         demanded = ttl_violation(message, self._asset_classes)
         if demanded is None:
@@ -459,7 +462,7 @@ def _event_id(numbered: NumberedDispatch) -> str:
 
 
 class BlockTime:
-    """Estimates a chain's block time from timestamps; the chain is polled that often."""
+    """Estimates a chain's block time from timestamps. The estimate is the polling interval."""
 
     def __init__(self) -> None:
         self._head: Block | None = None
@@ -474,8 +477,8 @@ class BlockTime:
     def pause(self, poll_interval: float) -> float:
         """Returns the seconds until a poll may find a new block.
 
-        Uses the shortest block time seen, since chains skip blocks and a devnet may produce none for long.
-        Timestamps are whole seconds, so block times of a second or less can't be distinguished.
+        Uses the shortest block time seen, since chains skip blocks, and a devnet may produce none for a long
+        time. Timestamps are whole seconds, so block times of a second or less can't be distinguished.
         """
         shortest = min(self._seconds, default=0.0)
         return poll_interval if shortest <= 1 else max(poll_interval, min(shortest, _LONGEST_PAUSE))

@@ -16,7 +16,7 @@ from bridge.store.transactions import TransactionLedger
 
 
 class OwnMessages:
-    """Sends the relayer's own messages from the first account of each chain, through the nonce ledger."""
+    """Sends the relayer's own messages through the nonce ledger, from the first account of each chain."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class OwnMessages:
         ledger: TransactionLedger,
         clock: Clock,
     ) -> None:
-        """Creates the sender that all components with own messages share.
+        """Creates the sender that all components share.
 
         Args:
             deployment: The network.

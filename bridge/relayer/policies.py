@@ -1,4 +1,4 @@
-"""The policy of each message: its kind's row, the operator's overrides, and its sender's choice on chain."""
+"""The policy of each message: the row of its kind, the operator's overrides, and the sender's on-chain choice."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Policies:
         """Stores the dependencies.
 
         Args:
-            deployment: the network.
+            deployment: The network.
             chains: Chains of the network by id.
-            operator: the operator's table and bounds.
+            operator: The operator's table and bounds.
         """
         self.operator = operator
         self._deployment = deployment
@@ -38,7 +38,7 @@ class Policies:
         """Returns the policy of a message; for `guards`, see `bridge.protocol.guarantee.policy_of`.
 
         Raises:
-            TransientError: the source does not respond.
+            TransientError: The source chain does not respond.
         """
         choice = await self._choice(message) if self.operator.lets_choose(message.kind) else None
         return policy_of(message, self.operator, choice, guards=guards)

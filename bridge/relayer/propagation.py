@@ -1,4 +1,4 @@
-"""Brings messages that are final on their source to destinations that have not applied them."""
+"""Re-propagates messages that are final on their source but not applied on their destination."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Propagator(Protocol):
     """A way to propagate a message."""
 
     async def propagate(self, message: Message, *, by_force: bool = False) -> str:
-        """Takes the next step towards the message's application, and describes that step.
+        """Takes the next step towards applying the message, and returns a description of that step.
 
         Args:
             message: Message to propagate.
@@ -91,7 +91,7 @@ class PropagationSettings(Section):
 
 
 class Propagation:
-    """Follows every message from its primary finality to its application."""
+    """Follows every message from finality on its source until its destination has applied it."""
 
     def __init__(
         self,
@@ -109,15 +109,15 @@ class Propagation:
         """Stores the dependencies.
 
         Args:
-            deployment: the network.
-            chains: its chains by id.
-            store: observations and jobs.
-            propagator: propagates messages.
-            signer: signs heartbeats and primary records.
-            clock: the source of time.
-            poll_interval: seconds between polls of the queue.
-            lock_ttl: seconds for which one worker holds a message for re-propagation.
-            settings: intervals and bounds.
+            deployment: The network.
+            chains: Chains of the network by id.
+            store: Observations and jobs.
+            propagator: Propagates messages.
+            signer: Signs heartbeats and primary records.
+            clock: Source of time.
+            poll_interval: Seconds between polls of the queue.
+            lock_ttl: Seconds for which one worker holds a message for re-propagation.
+            settings: Intervals and bounds.
         """
         self._routers = readers_of(deployment, chains)
         self._chains = chains
@@ -173,7 +173,8 @@ class Propagation:
     def failed(self, context: JobContext[SyncJob], error: Exception) -> None:
         """See `Handler.failed`.
 
-        An unresponsive destination also defers its other messages; an unresponsive source defers none.
+        If the destination does not respond, its other messages are deferred too. If the source does not
+        respond, only this message is.
         """
         job, now = context.job, self._clock.now()
         chain_id = job.lane.destination_chain
@@ -232,7 +233,7 @@ class Propagation:
         return replace(progress, ended=trial.result is TrialResult.SETTLED)
 
     def _with_record(self, job: SyncJob, now: float) -> SyncJob:
-        """Returns the job with a signed record of the block that currently holds its message.
+        """Returns the job with a signed record that refers to the block currently holding its message.
 
         A deep reorg may have moved the message.
         """
@@ -280,7 +281,7 @@ class Propagation:
                 await self._require_standing(job.record)
             done = await self._propagator.propagate(message.message, by_force=diverged)
             problem = f"re-propagated, not applied yet: {done}"
-            log.warning("message re-propagated", how=done, behind=round(now - job.since))
+            log.warning("message re-propagated", step=done, lag=round(now - job.since))
         except AbandonedError as error:
             context.save(job.settled(SyncState.ENDED, str(error), now))
             return
@@ -294,7 +295,7 @@ class Propagation:
         context.save(job.rescheduled(problem, job.available_at, tries=tries, state=state))
 
     async def _require_standing(self, record: PrimaryRecord) -> None:
-        """Checks that the source still has the change that is about to be forced on a destination.
+        """Checks that the source chain still has the change that is about to be forced on a destination.
 
         Raises:
             PropagationError: The source no longer has the record's block.
@@ -303,7 +304,7 @@ class Propagation:
         chain = self._chains[record.source_chain]
         found = await chain.block(record.block.number)
         if found is None or found.hash != record.block.hash:
-            raise PropagationError(f"chain {record.source_chain} no longer has the block that the final record names")
+            raise PropagationError(f"chain {record.source_chain} no longer has the block in the message's final record")
 
     def _rescheduled(self, job: SyncJob, now: float, problem: str = "") -> SyncJob:
         """Returns the job rescheduled with a pause as long as it has waited so far."""
@@ -323,7 +324,7 @@ class Propagation:
 
 
 class RoutePropagator:
-    """Propagates a message at the lowest cost: by executing it, otherwise by resending it over other GMPs.
+    """Propagates a message at the lowest cost: by executing it if possible, otherwise by resending it over other GMPs.
 
     Dead deliveries stay dead until an operator decides. A message that acts under a lock is propagated while
     the lock holds; an expired lock is retaken first (OIP-141).
@@ -339,7 +340,7 @@ class RoutePropagator:
         execution: Execution,
         senders: Mapping[int, Sending],
     ) -> None:
-        """Stores the dependencies; `senders` are the accounts that pay for retaking locks, by chain."""
+        """Stores the dependencies. `senders` are the accounts that pay for retaking locks, by chain."""
         self._senders = senders
         self._deployment = deployment
         self._chains = chains
@@ -375,7 +376,7 @@ class RoutePropagator:
         lock = await message_lock(chain, recipient, message.payload)
         if lock is MessageLock.LOST:
             raise PropagationError(
-                "the message's lock was released or replaced by another: the sender must lock and send again"
+                "the message's lock was released or replaced by another lock: the sender must acquire a lock and send the message again"
             )
         if lock is not MessageLock.EXPIRED:
             return

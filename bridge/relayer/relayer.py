@@ -42,7 +42,7 @@ _FORGOTTEN_AT_ONCE = 200  # entries
 
 
 class Relayer:
-    """Observes every chain, and delivers to every chain for which it has a sender."""
+    """Observes every chain, and delivers to every chain for which it has a sending account."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class Relayer:
     def _counts(self) -> Counter[CounterKey]:
         """Returns the counters that this process keeps itself.
 
-        They are commits by destination and result, and unrecognised dispatches by source.
+        These are commits by destination and result, and unrecognised dispatches by source.
         """
         counts: Counter[CounterKey] = Counter()
         for chain_id, deliveries in self.deliveries.items():
@@ -183,7 +183,10 @@ class Relayer:
                 await self.counting.write()
 
     async def _serve(self, chain_id: int) -> None:
-        """Runs every step of one chain, after checking that the store belongs to it; no chain waits for another."""
+        """Runs every step of one chain, after checking that the store belongs to that chain.
+
+        Chains do not wait for each other.
+        """
         poll, lease = self._settings.poll_interval, self._settings.lease
         observer = self.observers[chain_id]
         await retry_until_success(f"identify {chain_id}", observer.identify, every=poll)

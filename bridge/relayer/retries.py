@@ -1,4 +1,7 @@
-"""Copies the index's retry requests and performs them: `retryRoute` as the message's sender or appointed retrier."""
+"""Copies the index's retry requests and performs them.
+
+Calls `retryRoute` as the message's sender or appointed retrier.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +77,7 @@ class RetryFailedError(Exception):
 
 
 class Recovery:
-    """Retries messages that the index requests or an operator selects."""
+    """Retries the messages that the index requests or an operator selects."""
 
     def __init__(
         self,
@@ -94,7 +97,7 @@ class Recovery:
             clock: Source of time.
             settings: Intervals and budgets.
             poll_interval: Seconds between polls for requests and jobs.
-            source: The index's requests; None retries only messages that an operator selects.
+            source: The index's requests; with None, only messages that an operator selects are retried.
         """
         self._planner = planner
         self._jobs = store.jobs
@@ -191,7 +194,7 @@ class Recovery:
     async def _ranking(self, sequence: int) -> tuple[Gmp, ...]:
         """Returns the index's ranking of GMPs.
 
-        The ranking is empty if the index can't be read now, since a retry does not wait for it.
+        Returns an empty ranking if the index can't be read now, since a retry does not wait for it.
         """
         try:
             return () if self._source is None else await self._source.ranking(sequence)
@@ -203,7 +206,7 @@ class Recovery:
         """Checks that a message has retries left. A critical action always has.
 
         Raises:
-            NotNowError: the message was retried `max_message_retries` times.
+            NotNowError: The message was already retried `max_message_retries` times.
         """
         made, most = plan.attempt - 1, self._settings.max_message_retries
         if made >= most and plan.message.kind is not Kind.REGULATORY_ACTION_CRITICAL:
@@ -218,14 +221,14 @@ class Recovery:
         return _retried(receipt, plan)
 
     def _enqueue_execution(self, message_id: bytes, error: Exception) -> None:
-        """Enqueues the execution of a message that needs only that."""
+        """Enqueues the execution of a message that needs no retry, only an execution."""
         if isinstance(error, ExecutableError):
             self._jobs.await_execution(message_id, self._clock.now())
 
     def _settle_unneeded(self, context: JobContext[RetryJob], why: str) -> None:
         """Settles a retry that is no longer needed.
 
-        If our own transaction is the reason, which a crash may have hidden, the retry counts as sent.
+        If the reason is our own transaction, which a crash may have hidden, the retry counts as sent.
         """
         request = context.job.request
         slots = self._ledger.slots_for(retry_transaction_key(request.message_id, request.attempt))
@@ -245,13 +248,13 @@ class Recovery:
             self._reschedule(context, explain_revert(error.data))
 
     def _reschedule(self, context: JobContext[RetryJob], why: str, *, until: float = math.inf) -> None:
-        """Reschedules the retry after a pause, at the latest at `until` (Unix seconds)."""
+        """Reschedules the retry after a pause, but no later than `until` (Unix seconds)."""
         job, now = context.job, self._clock.now()
         pause = backoff(self._settings.RESCHEDULE, job.tries, cap=self._settings.LONGEST_WAIT)
         pause = max(0.0, min(pause, until - now))
         context.save(job.reschedule(why, now + pause))
         if why != job.outcome:
-            _log.warning("retry postponed", message=f"0x{job.message_id.hex()}", reason=why, again_in=pause)
+            _log.warning("retry postponed", message=f"0x{job.message_id.hex()}", reason=why, retry_in=pause)
 
     def _end(
         self, context: JobContext[RetryJob], state: RetryState, outcome: str, transaction_hash: bytes | None = None

@@ -1,4 +1,4 @@
-"""Plans a retry: reads both chains just before money is spent, and decides whether to retry, and over which GMPs."""
+"""Plans retries. Reads both chains just before spending money, and decides whether to retry and over which GMPs."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def retry_transaction_key(message_id: bytes, attempt: int) -> str:
 
 
 class Planner:
-    """Plans retries of one network's messages."""
+    """Plans retries of messages on one network."""
 
     def __init__(
         self,
@@ -95,10 +95,10 @@ class Planner:
             chains: Chains of the network by id.
             senders: Retry accounts by chain and lower-case address.
             store: Observed messages.
-            usable: GMPs to retry over, as far as the routers enable them.
+            usable: GMPs to retry over, if the routers enable them.
             gate: Spending gate, consulted before each plan.
             retry_for: Senders (32 bytes) whose appointment is accepted; None accepts all. Anyone can appoint
-                our account as retrier, which spends our money.
+                our account as their retrier and so make us pay for their retries.
         """
         self._deployment = deployment
         self._chains = chains
@@ -140,7 +140,7 @@ class Planner:
             message: The message.
             attempt: Requested attempt number; None means the next one.
             gmps: GMPs to use; None lets the planner choose.
-            tried: GMPs known to the caller that carried the message before; the store may know more.
+            tried: GMPs that carried the message before, as far as the caller knows. The store may know more.
             ranking: GMPs, best first, to choose among those that are otherwise equal.
             blind: Whether to retry without querying the destination, which may be down, over as many GMPs as
                 the quorum.

@@ -1,4 +1,4 @@
-"""Bounds the number of messages in the store: while it is full, new messages stay on chain.
+"""Limits the number of messages in the store. While the store is full, new messages stay on chain.
 
 One sender may use up to three quarters of the capacity. Its further messages then stay on chain, while those of
 other senders are recorded.
@@ -75,7 +75,7 @@ class SeenCapacity:
     def _note_crowding(self, seen: int, share: int) -> None:
         """Records which senders have used up their share.
 
-        A sender is released only once some room is free, which avoids flapping.
+        To avoid flapping, a sender is released only once some of its share is free again.
         """
         before = self._crowding
         least = max(1, share - share // _SHARES) if before else share

@@ -37,14 +37,14 @@ _DOCUMENTED: Final = {"high-frequency": HIGH_FREQUENCY_TRADING_TTL, "regulatory"
 
 
 class Ordering(StrEnum):
-    """How a failing delivery affects those behind it in its lane and GMP (their `ordering_key`)."""
+    """Determines how a failing delivery affects later deliveries on the same lane and GMP (the same `ordering_key`)."""
 
     SKIP = "skip"  # they overtake it
     BLOCK = "block"  # they wait until it is DELIVERED or DEAD, one at a time
 
 
 class AssetClassSettings(Section):
-    """The minimum TTL of messages about a class of assets, and the accounts that send and receive them."""
+    """Minimum TTL for messages about a class of assets, and the accounts that send and receive such messages."""
 
     min_ttl: int | None = Field(
         default=None,
@@ -54,10 +54,10 @@ class AssetClassSettings(Section):
     members: dict[str, Addresses] = Field(description="contracts that send or receive such messages, by chain name")
 
     def least(self, name: str) -> int:
-        """Returns the configured minimum TTL in seconds, or the OIP document's for that name.
+        """Returns the minimum TTL in seconds: the configured value, or the OIP document's value for this class.
 
         Raises:
-            ValueError: neither is set.
+            ValueError: There is neither.
         """
         minimum = self.min_ttl or _DOCUMENTED.get(name)
         if minimum is None:
@@ -143,7 +143,7 @@ class RelaySettings(CommitSettings):
         return self.gmps - self.paused_gmps
 
     def delivery_policies(self) -> Mapping[Kind, DeliveryPolicy]:
-        """Returns the policy table with the overrides."""
+        """Returns the policy table with the operator's overrides applied."""
         return policy_table(self.policies)
 
     def operator_policies(self) -> OperatorPolicies:
@@ -152,7 +152,7 @@ class RelaySettings(CommitSettings):
         return OperatorPolicies(rows=self.delivery_policies(), atomicity=atomicity, bounds=self.sender_choices)
 
     def classes(self, deployment: Deployment) -> tuple[AssetClass, ...]:
-        """Returns the asset classes on a network, without members on chains that it lacks."""
+        """Returns the asset classes on a network, omitting members on chains that the network does not have."""
         ids = {chain.name: chain.chain_id for chain in deployment.chains}
         return tuple(
             AssetClass(

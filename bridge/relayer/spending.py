@@ -62,11 +62,11 @@ class SpendGate:
         self._bounds = bounds
 
     def refusal(self, message: Message, chain_id: int) -> Refusal | None:
-        """Returns the reason why nothing more is paid for a message on a chain now, or None if a payment is allowed.
+        """Returns the reason why a message may not be paid for on a chain now, or None if it may.
 
         Args:
             message: The message.
-            chain_id: Chain on which it would be paid.
+            chain_id: Chain on which the payment would be made.
         """
         if not self._accepts.allows(message):
             return Refusal(Bound.FILTERS, _WHY_FILTERED)
@@ -80,7 +80,7 @@ class SpendGate:
         """Raises if no payment is allowed; see `refusal`.
 
         Raises:
-            SpendBlockedError: Nothing more is paid for the message now.
+            SpendBlockedError: The message may not be paid for now.
         """
         refusal = self.refusal(message, chain_id)
         if refusal is not None:

@@ -18,7 +18,7 @@ def listening_at(address: str) -> socket.socket:
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     if not host or not port.isdigit() or int(port) > 65_535:
-        raise ListeningError(f"{address!r} is not HOST:PORT, such as 127.0.0.1:8080")
+        raise ListeningError(f"{address!r} must be HOST:PORT, such as 127.0.0.1:8080")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio sets TCP_NODELAY only on sockets whose protocol is named; without it, an answer in two parts takes 40 ms more.
     opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

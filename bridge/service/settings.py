@@ -178,4 +178,4 @@ def check_chains(settings: Settings, deployment: Deployment) -> None:
         for name in sorted(names - known)
     ]
     if problems:
-        raise SettingsError("settings can't be used:\n" + "\n".join(problems))
+        raise SettingsError("invalid settings:\n" + "\n".join(problems))

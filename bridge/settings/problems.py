@@ -57,7 +57,7 @@ def explain(
         shown = "" if top in secret else f" is {_short(item['input'])}"
         meaning = fields[top].description
         lines.append(f"  {name}{shown} ({origin_of(top)}): {problem}" + (f" [{meaning}]" if meaning else ""))
-    return SettingsError("settings can't be used:\n" + "\n".join(lines))
+    return SettingsError("invalid settings:\n" + "\n".join(lines))
 
 
 def _short(value: Any) -> str:

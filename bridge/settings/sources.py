@@ -49,7 +49,7 @@ def origins(
     try:
         environment = EnvSettingsSource(model)()
     except ValueError as error:
-        raise SettingsError(f"settings can't be used:\n  environment: {error}") from None
+        raise SettingsError(f"invalid settings:\n  environment: {error}") from None
     found = [
         Origin("argument", {name: value for name, value in arguments.items() if value is not None}),
         Origin("environment", environment),
@@ -58,9 +58,7 @@ def origins(
         found.append(Origin(str(file), read_file(file)))
     profile = next((origin.values[_PROFILE] for origin in found if _PROFILE in origin.values), "default")
     if profile not in profiles:
-        raise SettingsError(
-            f"settings can't be used:\n  unknown profile {profile!r}; the profiles are {', '.join(profiles)}"
-        )
+        raise SettingsError(f"invalid settings:\n  unknown profile {profile!r}; the profiles are {', '.join(profiles)}")
     return [*found, Origin(f"profile {profile}", profiles[profile]), Origin("default of this network", defaults)]
 
 

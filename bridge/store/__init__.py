@@ -1,4 +1,4 @@
-"""The relayer's durable state: SQLite by default, or PostgreSQL, which several relayers share."""
+"""The relayer's durable state, in SQLite by default, or in PostgreSQL, which several relayers can share."""
 
 from bridge.store.backup import Copied, back_up, restore
 from bridge.store.lock import working_on

@@ -1,4 +1,4 @@
-"""The tripwire's accusations of GMPs, and the action taken on each."""
+"""Accusations that the tripwire makes against GMPs, and the action taken on each."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class AccusationState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accusation:
-    """An accusation: a GMP delivered a message that the source chain never gave to it.
+    """An accusation that a GMP delivered a message which the source chain never dispatched over it.
 
     Attributes:
         chain_id: Destination chain, which holds the receipt.
         gmp: GMP that delivered.
-        message_id: Message that the receipt names.
+        message_id: Message that the receipt is for.
         kind: Kind of divergence.
         evidence: Both facts, read again from the chains, as JSON.
         found_at: Unix seconds when the divergence was found.
         state: The action taken.
         paused_until: End of the pause in Unix seconds of the destination; None unless PAUSED.
         reason: Reason why the GMP was not paused, if the state is NOT_PAUSED.
-        is_reported: Whether every alert channel has accepted it.
+        is_reported: Whether every alert channel has accepted the accusation.
     """
 
     chain_id: int
@@ -53,7 +53,7 @@ class Accusation:
 
     @property
     def key(self) -> tuple[int, int, bytes]:
-        """Returns the accusation's identity: a GMP is accused once per message and chain."""
+        """Returns the accusation's unique key. A GMP is accused at most once per message and chain."""
         return self.chain_id, self.gmp, self.message_id
 
 

@@ -1,4 +1,4 @@
-"""Backups of the store: taken while relayers run, and restored into SQLite or PostgreSQL.
+"""Backups of the store, which can be taken while relayers run and restored into SQLite or PostgreSQL.
 
 A backup is a SQLite file with the store's own tables, regardless of the database it was taken from.
 """
@@ -40,7 +40,7 @@ def back_up(url: str, path: Path) -> Copied:
         StoreBusyError: the store does not respond.
     """
     if path.exists():
-        raise StoreError(f"{path} already exists and was not overwritten: name another file")
+        raise StoreError(f"{path} already exists and was not overwritten: choose another file")
     part = path.with_name(f".{path.name}.part")
     part.unlink(missing_ok=True)
     try:
@@ -98,7 +98,10 @@ def restore(path: Path, url: str, *, replace: bool = False) -> Copied:
 
 
 def _copy_file(source: Path, target: Path) -> None:
-    """Copies with SQLite's online backup: consistent under writes, and without the write-ahead log."""
+    """Copies a SQLite file with the online backup API.
+
+    The copy is consistent even under concurrent writes, and needs no write-ahead log.
+    """
     if not source.exists():
         raise StoreError(f"no store at {source}: start a relayer first, or check the path")
     with (
@@ -139,9 +142,9 @@ def _fill(reading: Connection, writing: Connection) -> None:
 
 
 def _serials(connection: Connection) -> Iterator[tuple[str, Column[int]]]:
-    """Returns sequences and the columns that use them.
+    """Yields each sequence with the column that uses it.
 
-    Inserting rows with explicit keys does not advance a sequence.
+    After a restore they must be advanced, since inserting rows with explicit keys does not do it.
     """
     for table in METADATA.sorted_tables:
         column = table.autoincrement_column
@@ -159,7 +162,7 @@ def _refuse_to_overwrite(connection: Connection, url: str, *, replace: bool) -> 
         for table in METADATA.sorted_tables
         if table is not schema_version
     ):
-        raise StoreError(f"store {shown} is not empty: add --replace to overwrite what it holds")
+        raise StoreError(f"store {shown} is not empty: add --replace to overwrite its contents")
 
 
 def _checked(path: Path) -> Copied:

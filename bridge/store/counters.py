@@ -14,7 +14,7 @@ from bridge.store.tables import counters
 
 
 class Counters:
-    """Stores counters that never decrease, and that outlive the process and the rows that they counted."""
+    """Stores counters that never decrease, and that outlive both the process and the counted rows."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -25,7 +25,7 @@ class Counters:
             add_counts(connection, counts)
 
     def counted(self, what: Counted) -> dict[tuple[int | str, ...], float]:
-        """Returns every counter of a kind, by labels."""
+        """Returns every counter of one kind, by label values."""
         with self._database.reading() as connection:
             return counted(connection, what)
 

@@ -74,7 +74,7 @@ _ONE_QUERY: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 class Database:
-    """A database with tables of this schema version."""
+    """A database whose tables have this schema version."""
 
     def __init__(self, url: str, *, tables: Sequence[Table] | None = None) -> None:
         """Connects to the database, and creates missing tables.
@@ -124,7 +124,7 @@ class Database:
 
     @staticmethod
     def exclude(connection: Connection, name: str) -> None:
-        """Holds the advisory lock of that name until the transaction ends."""
+        """Holds the advisory lock with the given name until the transaction ends."""
         if connection.dialect.name == "postgresql":
             scoped = func.concat(func.current_schema(), "/", name)
             connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(scoped, 0))))
@@ -170,7 +170,7 @@ def _errors(store: str) -> Iterator[None]:
         raise StoreBusyError(f"store {store}: {reason}") from error
     except DBAPIError as error:
         if getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
-            raise StoreError(f"store {store} is not a SQLite database; name another file") from error
+            raise StoreError(f"store {store} is not a SQLite database; choose another file") from error
         if getattr(error.orig, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT:
             raise StoreError(
                 f"store {store} is damaged ({error.orig}): stop the relayer, keep a copy of the file, and "
@@ -205,7 +205,7 @@ def parse_url(url: str) -> URL:
     """Parses the URL of a store.
 
     Raises:
-        StoreError: the URL is invalid, or names a database that can't hold a store.
+        StoreError: the URL is invalid, or refers to a database that can't hold a store.
     """
     try:
         parsed = make_url(url)
@@ -213,7 +213,7 @@ def parse_url(url: str) -> URL:
         raise StoreError(f"store {url!r} can't be opened: {error}; {_EXAMPLES}") from error
     if parsed.get_backend_name() not in _READING:
         raise StoreError(
-            f"store of {parsed.get_backend_name()!r}: only SQLite and PostgreSQL are supported; {_EXAMPLES}"
+            f"unsupported database {parsed.get_backend_name()!r}: only SQLite and PostgreSQL are supported; {_EXAMPLES}"
         )
     return parsed
 
@@ -228,24 +228,28 @@ def sqlite_file(url: URL) -> Path | None:
     if not url.database or url.database == ":memory:":
         return None
     if url.database.startswith("file:") or "uri" in url.query:
-        raise StoreError(f"store {shown} is given as a SQLite URI: give its path, as in sqlite:////var/lib/bridge.db")
+        raise StoreError(
+            f"store {shown} is a SQLite URI, which is not supported: use a path, as in sqlite:////var/lib/bridge.db"
+        )
     try:
         path = Path(url.database).resolve()
         names = path.stat().st_nlink if path.is_file() else 1
     except (OSError, RuntimeError) as error:  # RuntimeError: circular links
         raise StoreError(f"store {shown} can't be opened: {error}") from error
     if names > 1:  # SQLite keeps one log per name, so two names would corrupt the file
-        raise StoreError(f"store {shown}: the file has {names} hard links; remove the others, or copy it")
+        raise StoreError(
+            f"store {shown}: the file has {names} hard links; remove the other links, or use a copy of the file"
+        )
     return path
 
 
 def table_names(url: URL) -> frozenset[str]:
-    """Returns the tables of a database; none if the database is new. Changes nothing.
+    """Returns the names of a database's tables; empty if the database is new. Changes nothing.
 
     SQLite first rolls back a transaction that a killed process left behind.
 
     Raises:
-        StoreError: the URL does not lead to a database, or the SQLite file belongs to another program.
+        StoreError: there is no database at the URL, or the SQLite file belongs to another program.
         StoreBusyError: the database does not respond.
     """
     shown = url.render_as_string(hide_password=True)

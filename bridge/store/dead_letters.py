@@ -115,7 +115,7 @@ class DeadLetterLog:
         self._silence = ""
 
     async def in_thread(self, work: Callable[[], _Result]) -> _Result:
-        """Runs work with the log in its own thread, so that an unresponsive database blocks nothing else.
+        """Runs `work` in the log's own thread, so that an unresponsive database blocks nothing else.
 
         Raises:
             StoreBusyError: The work timed out. It may still complete later, so it must be repeatable.
@@ -128,7 +128,7 @@ class DeadLetterLog:
             raise StoreBusyError(f"the dead-letter database did not respond within {_ANSWER_SECONDS:g} s") from error
 
     def append(self, draft: Draft, sealer: Sealer) -> LogRecord | None:
-        """Appends a record; returns None and changes nothing if a record with its key exists.
+        """Appends a record. If a record with the same key exists, returns None and changes nothing.
 
         Raises:
             ForbiddenDecisionError: The letter's state does not allow the record.
@@ -173,7 +173,7 @@ class DeadLetterLog:
         since: float = 0,
         limit: int | None = 100,
     ) -> list[DeadLetter]:
-        """Returns the letters that entered since `since` (Unix seconds), newest first."""
+        """Returns the letters that entered the log at or after `since` (Unix seconds), newest first."""
         query = select(dead_letters).where(dead_letters.c.entered_at >= since)
         if statuses != frozenset(LetterStatus):
             query = query.where(dead_letters.c.status.in_(sorted(statuses)))
@@ -183,7 +183,7 @@ class DeadLetterLog:
         return [_letter_from(row) for row in found]
 
     def is_abandoned(self, message_id: bytes) -> bool:
-        """Whether an operator abandoned a letter of the message."""
+        """Whether an operator abandoned any letter of the message."""
         return bool(self.dead_letters(statuses=frozenset({LetterStatus.ABANDONED}), message_id=message_id, limit=1))
 
     def last_sequence(self) -> int:
@@ -191,12 +191,12 @@ class DeadLetterLog:
         return int(self._database.scalar(select(func.max(dead_letter_log.c.sequence))) or 0)
 
     def has(self, head: LogHead) -> bool:
-        """Whether the log contains that head: its sequence with its hash."""
+        """Whether the log contains a record with the head's sequence and hash."""
         mine = (dead_letter_log.c.sequence == head.sequence) & (dead_letter_log.c.hash == head.hash)
         return self._database.first(select(dead_letter_log.c.sequence).where(mine)) is not None
 
     def decision_signers(self) -> list[str]:
-        """Returns the accounts that signed records of decisions."""
+        """Returns the accounts that have signed decisions."""
         decided = dead_letter_log.c.kind == RecordKind.DECIDED.value
         return [row.signer for row in self._database.rows(select(dead_letter_log.c.signer).where(decided).distinct())]
 
@@ -219,7 +219,7 @@ class DeadLetterLog:
         return {LetterStatus(status): count for status, count in self._database.rows(query)}
 
     def waiting(self) -> list[LettersWaiting]:
-        """Counts the letters in PENDING_REVIEW for each lane and GMP that ever had a letter."""
+        """Counts the letters in PENDING_REVIEW, for every lane and GMP that has ever had a letter."""
         key = (dead_letters.c.source_chain, dead_letters.c.destination_chain, dead_letters.c.gmp)
         waits = dead_letters.c.status == LetterStatus.PENDING_REVIEW.value
         entries = (

@@ -35,11 +35,11 @@ class Figures:
         self._database = database
 
     def observed(self) -> list[QueueSum]:
-        """Counts all dispatches ever observed; one that a reorg removed and added again counts twice."""
+        """Counts all dispatches ever observed. A dispatch that a reorg removed and added again counts twice."""
         return self._by_queue(Counted.OBSERVED, select(*_QUEUE, func.count()))
 
     def deliveries(self) -> list[DeliverySum]:
-        """Sums all deliveries so far; a replayed delivery counts again."""
+        """Returns the totals of all deliveries so far. A replayed delivery counts again."""
         took = outbox.c.delivered_at - outbox.c.created_at
         place = case(*((took <= bound, place) for place, bound in enumerate(LATENCY_BOUNDS)), else_=len(LATENCY_BOUNDS))
         delivered = outbox.c.state == OutboxState.DELIVERED
@@ -106,7 +106,7 @@ class Figures:
     def _ever(
         self, what: Counted, rows: Select[Any], key: Sequence[ColumnElement[Any]]
     ) -> list[tuple[tuple[Any, ...], int]]:
-        """Returns counts by key in one snapshot: existing rows plus the permanent counters of deleted ones."""
+        """Returns counts by key, from one snapshot: the existing rows plus the permanent counters of deleted rows."""
         with self._database.reading() as connection:
             counts = Counter({tuple(row[:-1]): row[-1] for row in connection.execute(rows.group_by(*key))})
             counts.update(counted(connection, what))
@@ -151,7 +151,7 @@ class Figures:
     def paid(self) -> dict[tuple[bytes, Gmp], int]:
         """Returns the gas cost of included deliveries on their destination, in gwei, by message and GMP.
 
-        Reverted transactions are included. A shared transaction is divided among its deliveries by gas.
+        Reverted transactions are included. The cost of a shared transaction is divided among its deliveries by gas.
         """
         in_part = (slot_parts.c.slot_id == spending.c.slot_id) & (slot_parts.c.position == spending.c.position)
         of = outbox.c.event_id == func.coalesce(slot_parts.c.transaction_key, slots.c.transaction_key)
@@ -168,5 +168,5 @@ class Figures:
 
 
 def _up_to(counts: Mapping[tuple[Any, ...], float], queue: tuple[Any, ...], bucket: int) -> int:
-    """Returns how many deliveries of a queue fall below each histogram bound."""
+    """Returns how many deliveries of a queue are in the buckets up to the given one."""
     return int(sum(counts.get((*queue, place), 0) for place in range(bucket + 1)))

@@ -60,10 +60,10 @@ class FinalityRecords:
     def collect(self, kinds: frozenset[Kind], after: int) -> int:
         """Adds a `SyncJob` for each observed message of these kinds.
 
-        The relayer observes messages only once they are final.
+        This is correct because the relayer observes messages only once they are final.
 
         Args:
-            kinds: Message kinds that are followed.
+            kinds: Message kinds to follow.
             after: Result of the last call, initially 0. Earlier messages are skipped, except for the last few,
                 since a reorg may have restored some.
         """
@@ -78,9 +78,9 @@ class FinalityRecords:
         return int(newest)
 
     def progress(self, now: float) -> Mapping[Lane, SyncProgress]:
-        """Returns the progress of each lane that ever had a record.
+        """Returns the progress of each lane that has ever had a record.
 
-        A pending record whose message was reorged away on its source does not count.
+        Pending records whose message was reorged away on its source chain do not count.
         """
         rows = self._database.rows(_RESOLVED)
         resolved = {Lane(row.source_chain, row.destination_chain): row.count for row in rows}
@@ -97,7 +97,7 @@ class FinalityRecords:
         }
 
     def beat(self, heartbeat: Heartbeat) -> bool:
-        """Replaces the lane's heartbeat, unless the new one is older."""
+        """Replaces the lane's heartbeat unless the given one is older. Returns whether it was replaced."""
         lane, said = heartbeat.lane, heartbeat.progress
         values = {
             "source_chain": lane.source_chain,

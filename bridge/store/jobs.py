@@ -82,10 +82,10 @@ class Jobs:
         self._database = database
 
     def due(self, kind: type[JobT], now: float, limit: int, *, without: Collection[int] = ()) -> list[JobT]:
-        """Returns due jobs, the longest overdue first.
+        """Returns due jobs, most overdue first.
 
         A queue performs one job per message at a time, oldest first. A job that depends on a source block is
-        skipped while a reorg has removed its message.
+        skipped while its message is reorged away.
         """
         terms = {"queue": kind.QUEUE, "now": now, "most": limit, "without": sorted(without)}
         return read_jobs(self._database, kind, _DUE, terms)
@@ -96,7 +96,10 @@ class Jobs:
             return add_job(connection, job)
 
     def save(self, changed: Job, *, fence: int) -> bool:
-        """Writes a job, unless its fence has changed or another retry of its message is SENDING."""
+        """Writes a job, unless its fence has changed or another retry of its message is SENDING.
+
+        Returns whether it was written.
+        """
         same = (jobs.c.queue == changed.QUEUE) & (jobs.c.message_id == changed.message_id)
         mine = same & (jobs.c.name == changed.name) & (jobs.c.fence == fence)
         sends = changed.state is RetryState.SENDING
@@ -135,7 +138,7 @@ class Jobs:
         return read_jobs(self._database, kind, query.order_by(jobs.c.job_id))
 
     def newest(self, kind: type[JobT], message_id: bytes) -> JobT | None:
-        """Returns a message's last job."""
+        """Returns a message's newest job of one kind, or None."""
         found = self.of_message(kind, message_id)
         return found[-1] if found else None
 
@@ -163,14 +166,14 @@ class Jobs:
         return found
 
     def await_execution(self, message_id: bytes, now: float) -> None:
-        """Adds a job for a message found to be executable; ignores a message that was not observed."""
+        """Adds a job for a message that was found to be executable. Ignores messages that were not observed."""
         source = select(messages.c.message_id, messages.c.source_chain, messages.c.destination_chain)
         with self._database.transaction() as connection:
             connection.execute(_await(connection, source.where(messages.c.message_id == message_id)), {"now": now})
 
 
 def add_job(connection: Connection, job: Job) -> bool:
-    """Adds a job unless one with its queue, message and name exists; returns whether it was added."""
+    """Adds a job unless its queue already has one with the same message and name. Returns whether it was added."""
     same = (jobs.c.queue == job.QUEUE) & (jobs.c.message_id == job.message_id) & (jobs.c.name == job.name)
     if connection.execute(select(jobs.c.job_id).where(same)).first() is not None:
         return False
@@ -204,7 +207,7 @@ def forget_executions(connection: Connection, message_ids: Collection[bytes]) ->
 
 
 def take_back_jobs(connection: Connection, chain_id: int, last_good: int, now: float) -> None:
-    """Reopens jobs that depended on blocks of a chain above `last_good`, and raises their fences."""
+    """Reopens the jobs that depended on blocks above `last_good` of a chain, and increments their fences."""
     lost = (jobs.c.source_chain == chain_id) & (jobs.c.source_block > last_good)
     gone = (jobs.c.destination_chain == chain_id) & (jobs.c.seen_number > last_good)
     connection.execute(
@@ -228,7 +231,7 @@ def take_back_jobs(connection: Connection, chain_id: int, last_good: int, now: f
 def _await(connection: Connection, source: Select[Any]) -> Executable:
     """Inserts jobs for the selected messages.
 
-    An existing job becomes due, and its fence is raised so that a pending write by a worker fails.
+    An existing job becomes due, and its fence is incremented so that a worker's pending write fails.
     """
     now = bindparam("now", type_=Double)
     values = {

@@ -20,7 +20,8 @@ class Lanes:
     def change(self, change: LaneChange) -> bool:
         """Changes a lane's state; returns whether anything changed.
 
-        A pause does not replace a halt, whose cause must be fixed first. Only `RUNNING` ends a pause or a halt.
+        A pause does not replace a halt, because the cause of a halt must be fixed first. Only `RUNNING` ends a
+        pause or a halt.
         """
         row = _row(change)
         with self._database.transaction(exclusive="lanes") as connection:

@@ -1,8 +1,9 @@
 """Prevents a restore and a relayer from using a store at the same time.
 
-SQLite: a lock on the file `<database>.lock` after links are resolved; the operating system releases it when its
-process ends. A restore also asks SQLite whether any process has the database open, since the lock file may have
-been deleted. PostgreSQL: an advisory lock of a dedicated session, which a restarted server forgets.
+For SQLite, the lock is on the file `<database>.lock` (with links resolved), and the operating system releases
+it when the process ends. A restore also asks SQLite whether any process has the database open, since the lock
+file may have been deleted. For PostgreSQL, it is an advisory lock of a dedicated session, which is lost when
+the server restarts.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def working_on(url: str, worker: str) -> Iterator[None]:
 
     Args:
         url: URL of the store.
-        worker: the relayer's name, for the error of a rejected restore.
+        worker: the relayer's name, shown in the error when a restore is rejected.
 
     Raises:
         StoreError: the store is being restored.

@@ -130,10 +130,11 @@ class Observations:
             return _put_dispatches(connection, observed.dispatches, observed.observed_at)
 
     def rewind(self, chain_id: int, ancestor: BlockRef | None, now: float) -> Rewound:
-        """Rolls back the cursor, and everything above, to the common ancestor or to the start.
+        """Rolls back the cursor and everything above the common ancestor, or everything if there is none.
 
-        Dispatches above it are orphaned; deliveries there, and their transactions, are no longer final. Nothing
-        above the cursor is ever treated as final, so a reorg of any depth is rolled back completely.
+        Dispatches above the ancestor are orphaned. Deliveries above it, and their transactions, are no longer
+        final. Nothing above the cursor is ever treated as final, so a reorg of any depth is rolled back
+        completely.
         """
         last_good = ancestor.number if ancestor is not None else -1
         with self._database.transaction(exclusive=_cursor_of(chain_id)) as connection:
@@ -188,13 +189,13 @@ class Observations:
         return Rewound(dropped.total(), orphaned, unconfirmed)
 
     def note_deferred(self, chain_id: int, block: int | None, position: BlockRef) -> None:
-        """Records the lowest block that still has deferred messages after all of them were read again.
+        """Records the lowest block that still has deferred messages, after all deferred messages were read again.
 
         Changes nothing if the cursor has moved since, because another worker may have deferred messages above it.
 
         Args:
             chain_id: The chain.
-            block: The lowest block with a message that was still left out; None if there is none.
+            block: The lowest block with a message that is still deferred; None if there is none.
             position: The cursor up to which the blocks were read again.
         """
         unmoved = (cursors.c.chain_id == chain_id) & (cursors.c.hash == position.hash)
@@ -207,7 +208,7 @@ class Observations:
             _forget_cursor(connection, chain_id)
 
     def final_height(self, chain_id: int) -> int:
-        """Returns the height of the highest final block, which is the cursor's; −1 without a cursor."""
+        """Returns the height of the highest final block, which is the cursor's position, or −1 without a cursor."""
         final = self.final_block(chain_id)
         return -1 if final is None else final.number
 
@@ -217,7 +218,10 @@ class Observations:
         return None if row is None else BlockRef(row["number"], row["hash"])
 
     def has_passed(self, chain_id: int, block: BlockRef) -> bool:
-        """Whether the cursor was at a block and was not rolled back below it since, within the kept positions."""
+        """Whether the cursor was at a block and has not been rolled back below it since.
+
+        Only the kept positions are known.
+        """
         values = {"chain": chain_id, "number": block.number, "hash": block.hash}
         return self._database.first(_PASSED, values) is not None
 
@@ -256,7 +260,7 @@ class Observations:
         return len(ids)
 
     def created_on(self, source_chain: int, destination_chain: int) -> int:
-        """Counts the messages of a lane that the source chain is known to have created up to the cursor."""
+        """Counts the messages of a lane that were observed on the source chain up to the cursor."""
         query = (
             select(func.count())
             .select_from(messages)
@@ -279,8 +283,8 @@ class Finality:
     """The highest final block of a chain: the position of its observation cursor, which stays behind the head.
 
     A caller that relies on finality reads the final block before it queries the chain. It treats only blocks up
-    to that height as final, and only if that block still `holds` when it writes. Otherwise it could miss a
-    reorg that another worker has already handled.
+    to that height as final, and checks that the block still `holds` when it writes. Otherwise it could overlook
+    a reorg that another worker has already handled.
     """
 
     observations: Observations
@@ -295,12 +299,12 @@ class Finality:
         return self.observations.final_block(self.chain_id)
 
     def holds(self, block: BlockRef) -> bool:
-        """Whether a block that was the highest final one is still final, not rolled back by a reorg."""
+        """Whether a block that was the highest final block is still final, that is, not rolled back by a reorg."""
         return self.observations.has_passed(self.chain_id, block)
 
 
 def _cursor_of(chain_id: int) -> str:
-    """Returns the name of the lock that prevents two observers of one chain."""
+    """Returns the name of the lock that allows only one observer per chain."""
     return f"cursor {chain_id}"
 
 

@@ -1,4 +1,7 @@
-"""The outbox of deliveries. Entries change only through the methods of their records; SQL selects and writes them."""
+"""The outbox of deliveries.
+
+Entries change only through the methods of their records; SQL only reads and writes them.
+"""
 
 from __future__ import annotations
 
@@ -161,12 +164,12 @@ class Outbox:
     ) -> list[OutboxEntry]:
         """Claims at most `limit` due entries for a worker, oldest first, for `lease` seconds.
 
-        Fresh entries are included for all places of `fresh`, even beyond the limit, whatever the backlog.
+        Fresh entries always fill the slots of `fresh`, even beyond `limit` and regardless of the backlog.
 
-        Entries on held lanes (`bridge.protocol.lanes`) are skipped. Expired leases of that destination are
-        ended first (`lease_expired`), so a dead worker's entries are included. With `in_order`, an entry is
-        claimed only after all earlier ones with its ordering key are DELIVERED, DEAD, or blocked by a spending
-        bound (`bridge.records.spending`): a message that is too expensive must not block its lane.
+        Entries on held lanes (`bridge.protocol.lanes`) are skipped. Expired leases on that destination are
+        ended first (`lease_expired`), so the entries of a dead worker can be claimed. With `in_order`, an entry
+        is claimed only after all earlier ones with its ordering key are DELIVERED, DEAD, or blocked by a
+        spending bound (`bridge.records.spending`): a message that is too expensive must not block its lane.
         """
         now_here = {"destination": destination_chain, "now": now}
         if self._database.first(_MAY_CLAIM, now_here) is None:
@@ -197,9 +200,9 @@ class Outbox:
     def finish(self, outcomes: Sequence[Outcome], now: float) -> set[Claim]:
         """Writes the outcomes of claims in one transaction.
 
-        Returns the lost claims, whose outcomes change nothing.
+        Returns the lost claims, whose outcomes are not written.
 
-        A delivery that is not known to have executed its message adds an execution job (`bridge.records.jobs`).
+        Adds an execution job (`bridge.records.jobs`) for each delivery that is not known to have executed its message.
         """
         with self._database.transaction() as connection:
             current = _current_claims(connection, [outcome.claim.event_id for outcome in outcomes])
@@ -254,7 +257,7 @@ class Outbox:
             connection.execute(update(outbox).where(delivered).values(confirmed_at=now))
 
     def repin(self, event_id: str, delivery: ObservedDelivery) -> None:
-        """Stores the block of a delivery when it was unknown or has changed."""
+        """Stores the block of a delivery whose block was unknown or has changed."""
         values = {
             "delivery_block_number": delivery.block.number,
             "delivery_block_hash": delivery.block.hash,
@@ -284,7 +287,7 @@ class Outbox:
         return int(self._database.scalar(select(func.count(outbox.c.message_id.distinct()))))
 
     def seen_by_sender(self, least: int) -> dict[bytes, int]:
-        """Counts the distinct messages with entries of each sender that has at least that many."""
+        """Counts the distinct messages with entries by sender, for senders with at least `least` messages."""
         count = func.count(outbox.c.message_id.distinct())
         query = (
             select(messages.c.sender, count)
@@ -316,7 +319,7 @@ class Outbox:
         return [_failure_from(row) for row in self._database.read(query)]
 
     def dead_letters(self) -> dict[str, bool]:
-        """Returns, by event id, whether a dead delivery has a letter.
+        """Returns, by event id, whether each dead delivery has a letter.
 
         Deliveries without that information are left out.
         """
@@ -351,7 +354,7 @@ class Outbox:
         ]
 
     def failing(self, source_chain: int, destination_chain: int) -> frozenset[Gmp]:
-        """Returns the GMPs of a lane with open deliveries that have failed."""
+        """Returns the GMPs of a lane over which an open delivery has failed."""
         lane = (outbox.c.source_chain == source_chain) & (outbox.c.destination_chain == destination_chain)
         found = self._database.rows(select(outbox.c.gmp).where(lane, FAILING).distinct())
         return frozenset(Gmp(row.gmp) for row in found)
@@ -363,7 +366,7 @@ class Outbox:
 
 @lru_cache(maxsize=64)
 def _due(gmps: frozenset[Gmp], accepts: RelayPolicy, *, in_order: bool, only_fresh: bool = False) -> Select[Any]:
-    """Builds the query that locks claimable entries that no other transaction is changing."""
+    """Builds the query that selects and locks claimable entries, skipping those that another transaction has locked."""
     query = (
         _AS_CLAIMED.where(
             outbox.c.destination_chain == bindparam("destination"),
@@ -401,7 +404,7 @@ def _found(connection: Connection, query: Select[Any], values: Mapping[str, Any]
 
 
 def _awaited(connection: Connection, event_ids: Sequence[str]) -> dict[str, OutboxEntry]:
-    """Returns entries by id, locked until this transaction ends, after any concurrent changes.
+    """Waits for concurrent changes of entries, and returns the entries by id, locked until this transaction ends.
 
     They are locked in a fixed order, so that transactions cannot deadlock.
     """
@@ -443,7 +446,7 @@ def _current_claims(connection: Connection, event_ids: Sequence[str]) -> set[Cla
 
 
 def _deliver(connection: Connection, delivered: Sequence[Delivered], now: float) -> None:
-    """Marks entries delivered without reading them, the normal end of a delivery."""
+    """Marks entries as delivered without reading them. This is how deliveries normally end."""
     if delivered:
         connection.execute(_DELIVER, [_delivered_columns(one, now) for one in delivered])
         end_executions(connection, {delivery_of(one.claim.event_id)[0] for one in delivered if one.executed}, now)

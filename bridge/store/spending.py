@@ -63,14 +63,17 @@ class Spending:
             return totals_of(connection, keys)
 
     def lanes(self, now: float) -> list[LaneSpent]:
-        """Returns the cost of each lane by chain, on the UTC day of `now` (Unix seconds)."""
+        """Returns what each lane has cost on each chain, on the UTC day of `now` (Unix seconds)."""
         day = TotalKeys.of(0, None, now).chain.day
         query = select(spending_totals).where(spending_totals.c.day == day).order_by(spending_totals.c.of)
         found = [(lane_of(row["of"]), row["chain_id"], row["gwei"]) for row in self._database.read(query)]
         return [LaneSpent(lane, chain_id, gwei * GWEI) for lane, chain_id, gwei in found if lane is not None]
 
     def forget(self, before: float) -> int:
-        """Deletes the totals of days before a moment (Unix seconds) and returns their number. Totals of messages stay."""
+        """Deletes the daily totals before a moment (Unix seconds), and returns how many were deleted.
+
+        Totals per message stay.
+        """
         table = spending_totals.c
         old = (table.day > EVER) & (table.day < TotalKeys.of(0, None, before).chain.day)
         with self._database.transaction() as connection:
@@ -79,7 +82,7 @@ class Spending:
     def note_blocked(self, blocked: Blocked) -> float:
         """Records blocked work, replacing an earlier record of the same subject.
 
-        Returns the Unix seconds since when the subject has been blocked.
+        Returns when the subject was first blocked (Unix seconds).
         """
         row = {
             "subject": blocked.subject,
@@ -145,7 +148,7 @@ def totals_of(connection: Connection, keys: Sequence[TotalKey]) -> dict[TotalKey
 
 
 def reserved(connection: Connection, given: Sequence[tuple[Slot, CallBatch]], check: SpendCheck) -> None:
-    """Records the maximum cost of new slots by the message they serve."""
+    """Records the maximum cost of new slots, by the message that each one serves."""
     rows, added = [], Counter[TotalKey]()
     for slot, batch in given:
         for position, part in enumerate(batch.parts):
@@ -161,7 +164,7 @@ def reserved(connection: Connection, given: Sequence[tuple[Slot, CallBatch]], ch
 
 
 def settle(connection: Connection, slots: Sequence[Slot]) -> None:
-    """Records the actual cost of slots so far."""
+    """Updates the recorded cost of slots to what they have actually cost so far."""
     by_id = {slot.slot_id: costs for slot in slots if (costs := costs_of(slot))}
     if not by_id:
         return
@@ -180,13 +183,13 @@ def settle(connection: Connection, slots: Sequence[Slot]) -> None:
 
 
 def spent_for(connection: Connection, slot_id: int) -> list[tuple[SpentFor | None, int]]:
-    """Returns, for each transaction key of a slot, the message it pays for and its cost of gas and value in gwei."""
+    """Returns, for each transaction key of a slot, the message it pays for and its cost (gas plus value) in gwei."""
     found = connection.execute(_OF_SLOTS, {"slot_ids": [slot_id]}).mappings()
     return [(_spent_for(row), row["gwei"] - row["data_gwei"]) for row in found]
 
 
 def _add_to_totals(connection: Connection, added: Mapping[TotalKey, int]) -> None:
-    """Adds differences to totals, in a fixed order to avoid deadlocks."""
+    """Adds amounts to totals, in a fixed order to avoid deadlocks."""
     rows = [
         {"chain_id": key.chain_id, "day": key.day, "of": key.of, "gwei": added[key]}
         for key in sorted(added)

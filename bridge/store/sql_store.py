@@ -29,7 +29,7 @@ class Store:
 
         Raises:
             StoreVersionError: A newer version of Waybill created the store.
-            StoreError: The URL does not lead to a database.
+            StoreError: There is no database at the URL.
         """
         self._database = Database(url)
         self.observations = Observations(self._database)
@@ -55,7 +55,7 @@ def open_store(url: str) -> Store:
 
     Raises:
         StoreVersionError: A newer version of Waybill created the store.
-        StoreError: The URL does not lead to a database.
+        StoreError: There is no database at the URL.
         StoreBusyError: The database does not respond.
     """
     return Store(url)
@@ -66,10 +66,10 @@ def is_store(url: str, *, table: Table = outbox) -> bool:
 
     Args:
         url: URL of the database.
-        table: a table that distinguishes a store, or dead letters, from an empty database.
+        table: a table that must exist, to tell a store (or a dead-letter log) from an empty database.
 
     Raises:
-        StoreError: the URL is invalid, in memory, or does not lead to a store.
+        StoreError: the URL is invalid or in memory, or its database is not a store.
         StoreBusyError: the database does not respond.
     """
     parsed = parse_url(url)

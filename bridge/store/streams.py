@@ -1,8 +1,8 @@
-"""Streams in SQL: triggers record each change in the same transaction, including changes by commands.
+"""Streams in SQL. Triggers record each change in the transaction that makes it, including changes made by commands.
 
 A record gets its version when it is claimed. PostgreSQL transactions may commit in a different order than they
-number rows, so a reader that remembers row numbers would miss late commits; versions are assigned to visible
-rows instead.
+number rows, so a reader that remembers row numbers would miss late commits. Versions are therefore assigned to
+visible rows.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ _EXCLUSIVE: Final = "streams"
 class _Trigger:
     """A trigger that records one kind of change of one table.
 
-    Its expressions are SQL for both dialects; `hex(…)`, `json(…)` and `object(…)` in braces stand for the
-    dialect's functions.
+    Its expressions are SQL that works in both dialects; `hex(…)`, `json(…)` and `object(…)` in braces stand for
+    the dialect's functions.
     """
 
     name: str
@@ -265,9 +265,9 @@ class Streams:
     def claim(self, holder: str, *, now: float, lease: float, limit: int) -> list[StreamRecord] | None:
         """Claims the oldest unsent records with their versions.
 
-        Claims none while another worker is sending, or the stream is halted.
+        Claims nothing while another worker is sending or the stream is halted.
 
-        The same worker gets the same records until it marks them sent.
+        The same worker gets the same records until it marks them as sent.
 
         Args:
             holder: The worker.
@@ -291,7 +291,7 @@ class Streams:
             return _versioned(connection, state["version"], limit)
 
     def is_leased_to(self, holder: str) -> bool:
-        """Whether that worker made the last claim."""
+        """Whether the given worker made the last claim."""
         return bool(self._read()["holder"] == holder)
 
     def sent(self, version: int) -> None:
@@ -305,7 +305,7 @@ class Streams:
             connection.execute(delete(stream_records).where(stream_records.c.version <= version))
 
     def count_refused(self) -> None:
-        """Counts a record that was sent to the dead-letter topic."""
+        """Counts a record that was sent to the dead-letter topic instead."""
         with self._database.transaction(exclusive=_EXCLUSIVE) as connection:
             add_counts(connection, {(Counted.PUBLISHED, (REFUSED,)): 1})
 
@@ -326,7 +326,7 @@ class Streams:
                 _set(connection, letter_cursor=new[-1].sequence)
 
     def compare(self, found: Mapping[str, Change]) -> None:
-        """Adds divergences that are new since the last call, and records the end of those that have disappeared.
+        """Records divergences that are new since the last call, and the end of those that have disappeared.
 
         Args:
             found: All current divergences by identity.
@@ -385,7 +385,7 @@ class Streams:
             return _found_state(connection)
 
     def _is_idle(self, holder: str, now: float, lease: float) -> bool:
-        """Whether every record is sent and the lease is long enough, so that no write is needed."""
+        """Whether no write is needed: every record was sent, and the lease still lasts long enough."""
         with self._database.reading() as connection:
             state = _found_state(connection)
             is_leased = state["holder"] == holder and state["leased_until"] > now + lease / 2 and not state["halted"]

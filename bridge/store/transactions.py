@@ -125,9 +125,10 @@ class TransactionLedger:
     ) -> list[Slot | None]:
         """Reserves a slot for each request, with consecutive nonces, none below `first_nonce`.
 
-        A transaction key with an open slot gets that slot. A request gets None if its claim is lost, its
-        dispatch is orphaned, or it would exceed the bounds of `check`, which then holds the reason. `pack`
-        decides which of the other requests share a slot. The maximum cost is recorded with the slots.
+        A transaction key with an open slot gets that slot. The result is None for a request whose claim is
+        lost, whose dispatch is orphaned, or which would exceed the bounds of `check`; `check` then holds the
+        reason. `pack` decides which of the other requests share a slot. The maximum cost is recorded with the
+        slots.
         """
         check = check or SpendCheck()
         with self._database.transaction(exclusive=_nonces_of(chain_id, account)) as connection:
@@ -155,7 +156,7 @@ class TransactionLedger:
         ]
 
     def fill(self, chain_id: int, account: str, nonce: int, now: float) -> Slot:
-        """Returns a slot for an unused nonce, to be closed by a no-op."""
+        """Returns a slot for an unused nonce, which a no-op transaction will close."""
         with self._database.transaction(exclusive=_nonces_of(chain_id, account)) as connection:
             existing = _slots(
                 connection, select(slots).where(_OF_ACCOUNT, slots.c.nonce == nonce), _account(chain_id, account)
@@ -169,7 +170,9 @@ class TransactionLedger:
     def sign(
         self, slot_id: int, version: SignedVersion, *, replaces: bytes | None, bounds: SpendBounds = UNBOUNDED
     ) -> bool:
-        """Stores a signed version, unless the latest version is not `replaces` (its hash, or None for none).
+        """Stores a signed version if it replaces the latest one. Returns whether it was stored.
+
+        `replaces` is the hash of the version to replace, or None if there is none.
 
         Raises:
             SpendBlockedError: The version costs more than earlier ones and would exceed the bounds.
@@ -191,7 +194,7 @@ class TransactionLedger:
             return True
 
     def sign_all(self, versions: Sequence[tuple[int, SignedVersion]]) -> set[int]:
-        """Stores the first versions of many slots; returns the ids of the slots for which this succeeded."""
+        """Stores the first signed versions of many slots. Returns the ids of the slots for which this succeeded."""
         wanted = dict(versions)
         reserved = slots.c.slot_id.in_(list(wanted)) & (slots.c.state == SlotState.RESERVED)
         with self._database.transaction() as connection:
@@ -202,7 +205,7 @@ class TransactionLedger:
         return set(taken)
 
     def broadcast(self, slot_ids: Collection[int], now: float) -> None:
-        """Records that nodes accepted the latest versions."""
+        """Records that nodes accepted the slots' latest versions."""
         sent = slots.c.slot_id.in_(list(slot_ids)) & slots.c.state.in_([state.value for state in SENT_STATES])
         state = case((slots.c.state == SlotState.SIGNED, SlotState.BROADCAST.value), else_=slots.c.state)
         with self._database.transaction() as connection:
@@ -232,7 +235,7 @@ class TransactionLedger:
             connection.execute(update(slots).where(included).values(state=SlotState.FINAL.value))
 
     def take(self, slot_id: int) -> None:
-        """Records that a transaction signed elsewhere used the nonce."""
+        """Records that a transaction signed by other software used the nonce."""
         with self._database.transaction() as connection:
             taken = _locked_slot(connection, slot_id).became(SlotState.USED_EXTERNALLY)
             _save(connection, taken)
@@ -264,7 +267,7 @@ class TransactionLedger:
         return dict(by_block)
 
     def forget(self, before: float, limit: int) -> int:
-        """Deletes slots that were reserved before a moment and whose nonce is used with finality.
+        """Deletes slots that were reserved before a moment and whose nonce was used in a final block.
 
         Their signed versions and costs are deleted with them. The slot with the account's highest nonce stays,
         since the next nonce follows it.
@@ -306,7 +309,7 @@ def _account(chain_id: int, account: str) -> dict[str, Any]:
 
 
 def _good_claims(connection: Connection, claims: Sequence[Claim]) -> set[Claim]:
-    """Returns the claims that are still held and whose dispatches are not orphaned."""
+    """Returns the claims that are still held, and whose dispatches are not orphaned."""
     wanted = {"event_ids": [claim.event_id for claim in claims]}
     return {Claim(*row) for row in connection.execute(_GOOD_CLAIMS, wanted)}.intersection(claims)
 

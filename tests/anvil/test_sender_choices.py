@@ -79,7 +79,7 @@ async def test_sender_choice_on_chain_is_obeyed_within_bounds(
     deliveries = {message.id: tries_of(relayer.lines, message) for message in (few, many)}
     assert deliveries == {few.id: 2, many.id: 5}
     failed = [line for line in relayer.lines if line.get("event") == "delivery failed" and line.get("message") == dead]
-    shares = [float(str(line["again_in"])) / (0.1 * 2**number) for number, line in enumerate(failed)]
+    shares = [float(str(line["retry_in"])) / (0.1 * 2**number) for number, line in enumerate(failed)]
     assert len(shares) == 4
     assert all(0.89 <= share <= 1.11 for share in shares), "a tenth of jitter at most"
     assert max(abs(share - 1) for share in shares) > 0.005, "and some"

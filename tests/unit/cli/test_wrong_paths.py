@@ -94,7 +94,7 @@ def test_foreign_database_is_never_used_as_a_store(waybill: Command, deployed: P
         ("sqlite://", "in memory"),
         ("sqlite:///:memory:", "in memory"),
         ("bridge.db", "a URL looks like"),
-        ("sqlite:///file:bridge.db?uri=true", "give its path"),
+        ("sqlite:///file:bridge.db?uri=true", "use a path"),
     ],
 )
 @pytest.mark.usefixtures("deployed")

@@ -58,7 +58,7 @@ async def test_scenario_1_transient_failure_is_retried_once() -> None:
         assert 0.09 <= second.failure.at - first.failure.at <= 0.12
         assert entry.delivered_at is not None
         assert entry.delivered_at - second.failure.at >= 0.18
-        warned = [one["again_in"] for one in logs if (one["event"], one["log_level"]) == ("delivery failed", "warning")]
+        warned = [one["retry_in"] for one in logs if (one["event"], one["log_level"]) == ("delivery failed", "warning")]
         assert warned == pytest.approx([0.1, 0.2], rel=0.1)
         assert entry.failed_tries + 1 == 3
         assert world.chains[BETA].broadcasts == 1

@@ -222,7 +222,7 @@ async def test_change_absent_from_its_source_is_not_forced(shown: Block | None) 
         await until(lambda: sent.created != [] and store.jobs.newest(SyncJob, sent.message.id) is not None)
         one._chains = {**world.chains, ALPHA: cast(Chain, Showing(shown))}
         await until(lambda: followed(store, sent.message).state is SyncState.DIVERGED, seconds=1500)
-        assert "no longer has the block that the final record names" in followed(store, sent.message).outcome
+        assert "no longer has the block in the message's final record" in followed(store, sent.message).outcome
     assert True not in counting.by_force
     await world.stop()
 
