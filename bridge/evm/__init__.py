@@ -1,1 +1,1 @@
-"""One EVM client: transport, endpoints and their agreement, routers, the nonce ledger's sender and monitor."""
+"""The EVM client: transport, endpoints and their agreement, routers, and the sender and monitor of transactions."""

@@ -33,7 +33,7 @@ _FUNDS_WARNING_EVERY: Final = 60.0  # seconds
 
 
 class NonceLostError(TransientError):
-    """Another transaction used the call's nonce, so the call was not sent and needs another nonce."""
+    """Another transaction used the call's nonce, so the call was not sent and needs a new nonce."""
 
 
 class Account:
@@ -72,12 +72,12 @@ class Account:
 
     @property
     def address(self) -> str:
-        """Address of the account."""
+        """Returns the account's address."""
         return self._signer.address
 
     @property
     def key(self) -> tuple[int, str]:
-        """Chain id and address, the ledger's key."""
+        """Returns the chain id and the address, which are the ledger's key."""
         return self.chain.chain_id, self.address
 
     # --- waiting
@@ -90,7 +90,7 @@ class Account:
 
     @property
     def awaited(self) -> set[int]:
-        """The slots that callers wait for."""
+        """Returns the ids of the slots that callers wait for."""
         return set(self._waiting)
 
     def settle(self, slot: Slot, outcome: Receipt | Exception) -> None:
@@ -138,7 +138,7 @@ class Account:
         """Returns the fees for a transaction to be sent now.
 
         Raises:
-            FeesTooHighError: the limit is too low for inclusion; `can_pay` becomes true once that changes.
+            FeesTooHighError: the fee limit is too low for inclusion. `can_pay` returns true once that changes.
         """
         try:
             return await self.chain.fees(self.settings.max_fee)
@@ -149,7 +149,7 @@ class Account:
             raise
 
     async def replace(self, slot: Slot, *, is_noop: bool) -> bool:
-        """Stores and sends a replacement for the slot's transaction, at fees that nodes accept for a replacement."""
+        """Stores and sends a replacement for the slot's transaction, with fees high enough for nodes to accept it."""
         try:
             fees = await self.fees()
         except FeesTooHighError as error:
@@ -166,7 +166,7 @@ class Account:
         except SignatureRefusedError as error:
             if self._problems.get(slot.slot_id) != str(error):
                 _log.warning(
-                    "signature refused", chain=slot.chain_id, nonce=slot.nonce, is_noop=is_noop, reason=str(error)
+                    "signature rejected", chain=slot.chain_id, nonce=slot.nonce, is_noop=is_noop, reason=str(error)
                 )
             self._problems[slot.slot_id] = str(error)
             return False
@@ -189,7 +189,7 @@ class Account:
     # --- sending
 
     async def broadcast(self, slots: Sequence[Slot]) -> None:
-        """Broadcasts the latest version of each slot; rejected ones are broadcast again later.
+        """Broadcasts the latest version of each slot. Rejected versions are broadcast again later.
 
         A transaction is not broadcast again while a node's response to it is outstanding.
         """
@@ -231,10 +231,10 @@ class Account:
         return True
 
     async def _not_taken(self, slot: Slot, error: NotTakenError) -> None:
-        """Gives up a transaction that every node rejected several times for unknown reasons.
+        """Gives up on a transaction that every node has rejected several times for unknown reasons.
 
-        Only the account's next nonce counts, because nodes may reject transactions behind a gap, and only while no pool
-        holds that nonce.
+        Applies only to the account's next nonce, because nodes may reject transactions behind a gap, and only
+        while no pool holds that nonce.
         """
         assert slot.latest is not None
         try:
@@ -251,9 +251,9 @@ class Account:
             await self._refused(slot, error)
 
     async def _refused(self, slot: Slot, error: TerminalError | NotTakenError) -> None:
-        """Handles a node's verdict that a transaction is malformed: either the nonce is used, or the call is at fault.
+        """Handles a node's verdict that a transaction is malformed. Either its nonce is used, or the call is at fault.
 
-        The verdict may be a lie, so the call may be tried again with another nonce.
+        The verdict may be a lie, so the call may be sent again with a new nonce.
         """
         self._problems[slot.slot_id] = str(error)
         try:
@@ -262,7 +262,13 @@ class Account:
         except TransientError:
             return  # outcome unknown: broadcast again later
         if slot.latest is not None and slot.latest.is_noop:
-            _log.error("no-op rejected", chain=slot.chain_id, account=slot.account, nonce=slot.nonce, error=str(error))
+            _log.error(
+                "no-op transaction rejected",
+                chain=slot.chain_id,
+                account=slot.account,
+                nonce=slot.nonce,
+                error=str(error),
+            )
             return
         _log.warning(
             "transaction rejected",
@@ -277,8 +283,8 @@ class Account:
     def blame(self, slot: Slot, error: TransientError | TerminalError) -> TransientError:
         """Returns the error for a call whose transaction every node rejects.
 
-        A call that was alone is charged. Of calls that shared a transaction, the faulty one is unknown, so none is
-        charged and each is sent alone from now on.
+        A call that was alone in its transaction is charged. If several calls shared it, the faulty one is
+        unknown, so none is charged and each is sent alone from now on.
         """
         if not slot.parts:
             return TransientError(f"the transaction was rejected: {error}")
@@ -293,10 +299,10 @@ class Account:
     async def can_pay(self) -> bool:
         """Returns whether fees are within the limit and the balance covers the last transaction that could not be paid.
 
-        Asks the chain only if one of them was insufficient before.
+        Queries the chain only if the fee limit or the balance was insufficient before.
 
         Raises:
-            TransientError: the chain did not answer.
+            TransientError: the chain did not respond.
         """
         if self._fees_exceed_limit:
             try:
@@ -315,7 +321,10 @@ class Account:
         return True
 
     async def lacks_funds(self, slot: Slot) -> bool:
-        """Returns whether the account cannot pay for the slot's transaction, which then waits for funds."""
+        """Returns whether the account can't pay for the slot's transaction.
+
+        If it can't, the transaction waits for funds.
+        """
         assert slot.latest is not None
         call = noop_of(self.address) if slot.latest.is_noop or slot.call is None else slot.call
         needed = call.value + (call.gas or 0) * slot.latest.fees.max_fee
@@ -330,7 +339,7 @@ class Account:
         return True
 
     def _warn_of_funds(self, balance: int, needed: int) -> None:
-        """Logs that the account lacks funds, at most once a minute; amounts in wei."""
+        """Logs that the account lacks funds, at most once a minute. Amounts are in wei."""
         now = self.clock.now()
         if now < self._next_funds_warning:
             return
@@ -346,7 +355,10 @@ class Account:
 
 
 def higher_than(former: Fees, current: Fees) -> Fees:
-    """Returns fees for a replacement: nodes require at least an eighth more of both, and the chain may require more."""
+    """Returns the fees for a replacement.
+
+    Nodes require both fees to rise by at least an eighth; the chain may require more.
+    """
     return Fees(
         max_fee=max(current.max_fee, former.max_fee * 9 // 8 + 1),
         priority_fee=max(current.priority_fee, former.priority_fee * 9 // 8 + 1),
@@ -354,10 +366,11 @@ def higher_than(former: Fees, current: Fees) -> Fees:
 
 
 async def reconcile_nonces(chain: Chain, account: str, ledger: TransactionLedger, clock: Clock) -> int:
-    """Records nonces that the chain has used and the ledger does not know as taken; returns their number.
+    """Records the nonces that are used on chain but unknown to the ledger as taken, and returns how many they are.
 
-    Their transactions are in blocks or pools: the relayer signed them after the restored backup was taken.
-    These nonces are not reused, and one that is never included is closed by a no-op, like any gap.
+    Their transactions are in blocks or in nodes' pools: the relayer signed them after the backup was taken from
+    which the store was restored. These nonces are never reused. If such a transaction is never included, a
+    no-op closes its nonce, as for any gap.
 
     Raises:
         TransientError: the chain did not respond; the nonces recorded so far stay, and the next call records the rest.

@@ -62,7 +62,7 @@ class Simulated:
 
 
 class EvmChain:
-    """One chain behind its endpoints, in order of preference. Close it, or use it in an ``async with``."""
+    """One chain, reached through its endpoints in order of preference. Close it, or use it in an ``async with``."""
 
     def __init__(self, chain_id: int, endpoints: Endpoints) -> None:
         self._chain_id = chain_id
@@ -82,13 +82,13 @@ class EvmChain:
 
         Args:
             chain_id: the EIP-155 id that every endpoint must have.
-            rpc_urls: endpoints, the preferred first.
+            rpc_urls: URLs of the endpoints, most preferred first.
             policy: the endpoint policy.
             may_be_down: whether to continue if no endpoint responds.
             changes: changes to the policy, by field name.
 
         Raises:
-            WrongChainError: an endpoint serves another chain.
+            WrongChainError: an endpoint serves a different chain.
             TransientError: no endpoint responds.
         """
         effective = replace(policy or EndpointPolicy(), **changes)
@@ -116,12 +116,12 @@ class EvmChain:
 
     @property
     def _name(self) -> str:
-        """The chain's name in errors."""
+        """Returns the chain's name for errors."""
         return self._endpoints.pool.chain
 
     @property
     def endpoint_states(self) -> list[EndpointState]:
-        """The state of each endpoint."""
+        """Returns the state of each endpoint."""
         return self._endpoints.pool.states
 
     async def head(self) -> Block:
@@ -163,7 +163,7 @@ class EvmChain:
         return block
 
     async def logs(self, first: int, last: int, addresses: Sequence[str], topics: Sequence[bytes]) -> list[Log]:
-        """See `Chain.logs`. Splits a range in halves if the node rejects it as too large."""
+        """See `Chain.logs`. Splits a range in half if the node rejects it as too large."""
         if first > last or not addresses or not topics:
             return []
         what, span = f"blocks {first} to {last}", {"fromBlock": hex(first), "toBlock": hex(last)}
@@ -293,7 +293,7 @@ class EvmChain:
         return await self._amount("a balance", to_int, "eth_getBalance", address, "latest")
 
     async def code(self, address: str) -> bytes:
-        """Returns the code at an address; empty if there is none."""
+        """Returns the code at an address, or empty bytes if there is none."""
         code: bytes = await self._look_up(f"the code of {address}", to_bytes, str, "eth_getCode", address, "latest")
         return code
 
@@ -317,7 +317,7 @@ class EvmChain:
             raise as_port_error(error, self._chain_id) from error
 
     async def _amount(self, what: str, decoder: Callable[[Any], int], method: str, *params: Any) -> int:
-        """Returns the value of a monotonic quantity, such as the head, that enough endpoints have reached."""
+        """Returns the highest value of a monotonic quantity, such as the head, that enough endpoints have reached."""
         return _reached(await self._opinions(what, decoder, method, *params), self._endpoints.agreement)
 
     async def _opinions(self, what: str, decoder: Callable[[Any], _T], method: str, *params: Any) -> list[_T]:
@@ -336,7 +336,10 @@ class EvmChain:
         return decoder
 
     def _to_remembered(self, answer: Any) -> Block:
-        """Decodes a block header. If one endpoint decides alone, remembers it for a check by a second one."""
+        """Decodes a block header.
+
+        If a single endpoint suffices, remembers the header so that a second endpoint can be checked by it.
+        """
         block = to_block(answer)
         if self._endpoints.agreement == 1:
             self._endpoints.pool.remember(KnownBlock(block.number, block.hash))
@@ -367,7 +370,7 @@ _UNEXPLAINED: Final = (Meaning.UNKNOWN, Meaning.LIMITED)
 
 
 def as_port_error(error: RpcError, chain_id: int | None = None) -> Exception:
-    """Translates an endpoint's error into an error of the `Chain` port; `chain_id` is the chain that was asked."""
+    """Translates an endpoint's error into an error of the `Chain` port. `chain_id` is the chain that was queried."""
     meaning = error.meaning
     if meaning is Meaning.REVERTED:
         return CallRevertedError(revert_data(error))
@@ -399,7 +402,7 @@ def _hex(data: bytes) -> str:
 def _sum_of_block(answer: Any) -> Hashable:
     """Returns the fields of a block that endpoints must agree on.
 
-    Every field that is used, since any of the agreeing results may be returned.
+    These are all fields that Waybill uses, since any of the agreeing results may be returned.
     """
     if not isinstance(answer, dict):
         return None
@@ -407,7 +410,7 @@ def _sum_of_block(answer: Any) -> Hashable:
 
 
 def _sum_of_logs(answer: Any) -> Hashable:
-    """Returns the fields of logs that endpoints must agree on: positions and contents."""
+    """Returns the fields of logs that endpoints must agree on, which are positions and contents."""
     if not isinstance(answer, list):
         return None
     names = ("blockNumber", "blockHash", "transactionHash", "logIndex", "address", "topics", "data")
@@ -497,7 +500,7 @@ def to_log(log: Mapping[str, Any]) -> Log:
 
 
 def to_logs(logs: list[Mapping[str, Any]]) -> list[Log]:
-    """Decodes logs: in chain order, without duplicates or removed logs."""
+    """Decodes logs, and returns them in chain order without duplicates and removed logs."""
     by_position = {}
     for item in logs:
         if not item.get("removed", False):
@@ -540,19 +543,19 @@ async def open_chains(
     eager: bool = True,
     may_be_down: bool = False,
 ) -> AsyncIterator[dict[int, EvmChain]]:
-    """Connects to a network's chains, or to the given ones, and closes them afterwards.
+    """Connects to the given chains of a network, or to all of them, and closes the connections afterwards.
 
     Args:
         deployment: the network.
-        chain_ids: the chains to connect to; None is all.
-        policies: endpoint policies by chain id, where they differ from the default.
+        chain_ids: ids of the chains to connect to; None means all.
+        policies: endpoint policies by chain id, for chains that do not use the default.
         rpc_urls: endpoints by chain id that replace the deployment's.
         eager: whether to check every URL's chain id now; otherwise it is checked on first use, and nothing is
             raised here.
         may_be_down: with `eager`, whether to continue if no endpoint of a chain responds.
 
     Raises:
-        WrongChainError: an endpoint serves another chain.
+        WrongChainError: an endpoint serves a different chain.
         TransientError: no endpoint of a chain responds.
     """
     async with AsyncExitStack() as stack:

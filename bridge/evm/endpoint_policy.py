@@ -1,8 +1,9 @@
 """The policy for a chain's JSON-RPC endpoints.
 
-Which endpoint gets the next request, when, and how its response changes its rank.
+The policy decides which endpoint gets the next request, and when, and how its response changes its rank.
 
-Relayer and index share this policy; it sends requests through an asynchronous `Client`, see `bridge.evm.transport`.
+The relayer and the index share this policy. It sends requests through an asynchronous `Client`; see
+`bridge.evm.transport`.
 """
 
 from __future__ import annotations
@@ -57,15 +58,16 @@ class EndpointPolicy:
 
     Attributes:
         request_seconds: timeout of one request.
-        try_seconds: how long a request is retried while no endpoint responds.
-        rest_seconds: how long a request waits in total for endpoints that limit its rate.
+        try_seconds: time for which a request is retried while no endpoint responds.
+        rest_seconds: total time that a request waits for endpoints that limit our rate.
         agreement: number of endpoints that must return the same result, return the same error, or accept a
-            transaction. The head and other growing quantities have the highest value that this many endpoints have reached.
-        branch_seconds: how long an endpoint with a different block at the height of our last one is rejected
-            while no other responds.
-        requests_per_second: limit for each endpoint; None is unlimited.
+            transaction. For the head and other monotonic quantities, the result is the highest value that this many
+            endpoints have reached.
+        branch_seconds: time for which an endpoint with a different block at the height of our last block is
+            rejected while no other endpoint responds.
+        requests_per_second: rate limit for each endpoint; None means unlimited.
         batch: maximum number of requests in a batch.
-        origin: source of the URLs, for the error about a URL that serves another chain.
+        origin: place where the URLs are configured, for the error about a URL that serves a different chain.
         chain_name: the chain's name in the network's files, for errors; empty if it has none.
     """
 
@@ -88,7 +90,7 @@ class EndpointPolicy:
                 raise ValueError(f"{name} is {value}; it must be greater than 0")
 
     def called(self, chain_id: int) -> str:
-        """Returns the chain's name in errors."""
+        """Returns the chain's name for errors."""
         return f"{self.chain_name} ({chain_id})" if self.chain_name else f"chain {chain_id}"
 
     def shared_by(self, tasks: int) -> EndpointPolicy:
@@ -98,17 +100,17 @@ class EndpointPolicy:
 
 
 class Pace:
-    """Spaces requests to one endpoint evenly, and keeps its pauses. Threads may share it."""
+    """Spaces requests to one endpoint evenly, and observes the endpoint's pauses. Threads may share it."""
 
     def __init__(self, requests_per_second: float | None) -> None:
-        """Limits the rate; None is unlimited."""
+        """Sets the rate limit; None means unlimited."""
         self.closed_until = 0.0
         self._interval = 0.0 if requests_per_second is None else 1 / requests_per_second
         self._next = 0.0
         self._lock = threading.Lock()
 
     def wait_from(self, now: float, requests: int = 1) -> float:
-        """Reserves the next slot for that many requests; returns the seconds until then."""
+        """Reserves the next slot for `requests` requests, and returns the seconds until then."""
         if not self._interval:
             return 0.0
         with self._lock:
@@ -122,8 +124,8 @@ class EndpointState:
     """The state of one endpoint.
 
     Attributes:
-        name: its URL without parts that may be secret.
-        is_up: whether it gets requests; after a failure, it rests for a while.
+        name: URL without parts that may be secret.
+        is_up: whether the endpoint gets requests. After a failure, it rests for a while.
     """
 
     name: str
@@ -142,14 +144,14 @@ class Endpoint:
 
 
 class KnownBlock(NamedTuple):
-    """A block that was read: its number, and its hash or a prefix of the hash."""
+    """The number of a block that was read, and its hash or a prefix of the hash."""
 
     number: int
     hash: bytes
 
 
 class Client(Protocol):
-    """Sends a pool's requests, and provides its waits."""
+    """Sends a pool's requests, and waits on its behalf."""
 
     async def ask(self, endpoint: Endpoint, request: Request) -> Any:
         """Returns an endpoint's result.
@@ -159,7 +161,7 @@ class Client(Protocol):
         """
 
     async def sleep(self, seconds: float) -> None:
-        """Waits for that many seconds."""
+        """Waits for the given number of seconds."""
 
 
 Perform = Callable[[Endpoint], Awaitable[Any]]
@@ -180,7 +182,7 @@ def scope_of(error: RpcError, request: Request) -> ErrorScope:
     """Returns whether an error concerns only the endpoint that returned it.
 
     Waybill's read requests are well-formed, so a node that does not understand one is at fault. But Waybill may
-    broadcast a transaction that no node accepts, or name a tag that the chain does not have.
+    broadcast a transaction that no node accepts, or request a tag that the chain does not support.
     """
     if isinstance(error, RefusedError):
         if request.is_of_tag and error.meaning in (Meaning.NOT_UNDERSTOOD, Meaning.MALFORMED):
@@ -240,15 +242,15 @@ class EndpointPool:
 
     @property
     def states(self) -> list[EndpointState]:
-        """The state of each endpoint, the preferred one first."""
+        """Returns the state of each endpoint, most preferred first."""
         return [EndpointState(one.name, not self.rests(one)) for one in self.endpoints]
 
     def rests(self, endpoint: Endpoint) -> bool:
-        """Whether the endpoint failed recently, or limited our rate."""
+        """Whether the endpoint recently failed or limited our rate."""
         return max(endpoint.rests_until, endpoint.pace.closed_until) > self._clock()
 
     def in_order(self) -> list[Endpoint]:
-        """Returns the endpoints in the order of requests: by preference, resting ones last."""
+        """Returns the endpoints in the order in which they are tried: by preference, with resting ones last."""
         return sorted(self.endpoints, key=self.rests) if len(self.endpoints) > 1 else self.endpoints
 
     def must_have(self, last: KnownBlock | None, final: KnownBlock | None = None) -> None:
@@ -257,9 +259,8 @@ class EndpointPool:
         Without these blocks, an endpoint's responses would look like a reorg.
 
         Args:
-            last: the last block read; if no endpoint has it for a while, a reorg is assumed.
-            final: the last block read that the chain calls final; an endpoint with another block at that height
-                is never used.
+            last: last block read. If no endpoint has it for a while, a reorg is assumed.
+            final: last block read that was final. An endpoint with a different block at that height is never used.
         """
         self._last, self._final = last, final
 
@@ -275,12 +276,13 @@ class EndpointPool:
 
         Args:
             request: the request.
-            read: decodes a result; an undecodable result is the endpoint's fault, and another endpoint is tried.
-            perform: sends the request to an endpoint; the client by default.
+            read: decodes a result. An undecodable result counts as the endpoint's fault, and another endpoint is tried.
+            perform: sends the request to an endpoint; by default, the client does.
             catches_up: whether to retry if a block is unknown, since a lagging node will have it later.
 
         Raises:
-            RpcError: no endpoint returned a result. Unless the error class is transient, a retry fails the same way.
+            RpcError: no endpoint returned a result. Unless the error class is transient, a retry would fail the
+                same way.
         """
         return await self.repeated(lambda: self._ask_each(request, read, perform), catches_up=catches_up)
 
@@ -325,7 +327,7 @@ class EndpointPool:
         raise self.nobody(errors)
 
     async def _ask(self, endpoint: Endpoint, request: Request, read: Read, perform: Perform | None) -> Any:
-        """Returns one endpoint's result; that endpoint becomes the current one."""
+        """Returns one endpoint's result, and makes that endpoint the current one."""
         await self._must_be_on_our_branch(endpoint)
         result = await self.ask_alone(endpoint, request, read, perform=perform)
         self.take_back(endpoint)
@@ -336,7 +338,7 @@ class EndpointPool:
     async def ask_alone(
         self, endpoint: Endpoint, request: Request, read: Read = _as_it_is, *, perform: Perform | None = None
     ) -> Any:
-        """Returns one endpoint's result, whichever blocks it has; see `request`."""
+        """Returns one endpoint's result, regardless of which blocks it has; see `request`."""
         left = endpoint.pace.closed_until - self._clock()
         if left > 0:
             raise RateLimitedError(
@@ -352,7 +354,10 @@ class EndpointPool:
             raise
 
     async def verify(self, endpoint: Endpoint) -> None:
-        """Checks the endpoint's chain id. Repeated after every failure, since the URL may then lead to another node."""
+        """Checks the endpoint's chain id.
+
+        This is repeated after every failure, since the URL may then lead to a different node.
+        """
         answer = await self._client.ask(endpoint, _CHAIN_ID)
         try:
             found = int(answer, 16)
@@ -360,13 +365,13 @@ class EndpointPool:
             raise UndecodableError(f"{endpoint.name}: eth_chainId returned {answer!r}") from None
         if found != self._chain_id:
             raise WrongChainError(
-                f"{endpoint.name} serves chain {found}, but the deployment says {self.chain}; correct"
+                f"{endpoint.name} serves chain {found}, but the deployments file says {self.chain}; correct"
                 f" {self.policy.origin}"
             )
         endpoint.is_verified = True
 
     async def has(self, endpoint: Endpoint, block: KnownBlock) -> bool:
-        """Whether an endpoint has that block rather than another at its height.
+        """Whether an endpoint has the given block rather than a different one at the same height.
 
         Raises:
             RpcError: the endpoint does not respond, or has no block at that height yet.
@@ -375,12 +380,12 @@ class EndpointPool:
         return found.startswith(block.hash)
 
     async def anyone_has(self, block: KnownBlock) -> bool:
-        """Whether some endpoint has a recorded block.
+        """Whether any endpoint has a recorded block.
 
-        If that endpoint is not the current one, only endpoints with that block are used from now on.
+        If that is not the current endpoint, only endpoints with the block are used from now on.
 
-        The block counts as gone only if every endpoint has another block at that height: otherwise an endpoint
-        that lags, lies or is on its own fork would make us discard recorded events.
+        The block counts as gone only if every endpoint has a different block at that height. Otherwise an
+        endpoint that lags, lies or is on its own fork could make us discard recorded events.
 
         Raises:
             TransientRpcError: no endpoint has the block, and some do not report which block they have at that height.
@@ -406,7 +411,7 @@ class EndpointPool:
         return False
 
     async def gives_way(self, block: KnownBlock, reason: RpcError) -> bool:
-        """Switches to an endpoint that has a recorded block; returns whether there is one.
+        """Switches to an endpoint that has a recorded block. Returns whether there is such an endpoint.
 
         Args:
             block: block that the current endpoint lacks.
@@ -426,7 +431,7 @@ class EndpointPool:
         return False
 
     async def _block_of(self, endpoint: Endpoint, number: int) -> bytes:
-        """Returns the hash of an endpoint's block at that height."""
+        """Returns the hash of an endpoint's block at a height."""
 
         def read(answer: Any) -> bytes:
             if answer is None:
@@ -467,14 +472,14 @@ class EndpointPool:
             raise error
 
     def _is_over_to_another_branch(self, last: KnownBlock) -> bool:
-        """Whether to assume a reorg; false while an endpoint that has our block may recover."""
+        """Whether to assume a reorg. Returns False while an endpoint that has our block may still recover."""
         now = self._clock()
         if self._other_branch_since is None:
             self._other_branch_since = now
         if now - self._other_branch_since < self.policy.branch_seconds:
             return False
         _log.warning(
-            "no endpoint has our block any more, switched to another branch", chain=self.chain, block=last.number
+            "no endpoint has our block any more, switched to a different branch", chain=self.chain, block=last.number
         )
         self._last = None
         return True
@@ -482,7 +487,7 @@ class EndpointPool:
     def put_aside(self, endpoint: Endpoint, error: RpcError) -> None:
         """Moves the endpoint to the end of the order for a while.
 
-        If the endpoint stated a time, it gets no requests until then.
+        If the endpoint stated when to retry, it gets no requests until then.
         """
         outage = (self._chain_id, endpoint.url)
         if not endpoint.rests_until and outage not in _OUTAGES:
@@ -524,10 +529,10 @@ class EndpointPool:
 
 
 def votes_of(answers: Sequence[Any], essence: Callable[[Any], Hashable]) -> list[list[Any]]:
-    """Groups equal responses, largest group first; node errors are compared by their meaning.
+    """Groups equal responses, largest group first. Errors reported by nodes are compared by their meaning.
 
     Args:
-        answers: endpoints' responses to the same request; an endpoint's own failure is not a response.
+        answers: responses of several endpoints to the same request. A failed request is not a response.
         essence: the part of a result that must be equal.
     """
     found: defaultdict[Hashable, list[Any]] = defaultdict(list)
@@ -566,7 +571,7 @@ def _require_urls(urls: Sequence[str], policy: EndpointPolicy) -> None:
 
 
 def without_secrets(url: str) -> str:
-    """Returns the URL without parts that may be secret.
+    """Returns a URL without the parts that may be secret.
 
     Providers put keys into the path, the query, or before the host.
     """

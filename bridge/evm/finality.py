@@ -1,8 +1,9 @@
 """Decides which blocks the relayer treats as final.
 
-Those with enough confirmations for the deployments file, up to the chain's own tag.
+A block is final once it has the number of confirmations in the deployments file and, if a tag is configured,
+the chain's tag has reached it.
 
-The index has its own rule, see `indexer.sources.blocks`.
+The index has its own rule; see `indexer.sources.blocks`.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ class FinalityRule:
     """The condition under which the relayer acts on a chain's blocks.
 
     Attributes:
-        confirmations: Number of blocks required on top.
-        tag: Block tag that must also have reached the block.
+        confirmations: Number of blocks required on top of the block.
+        tag: Block tag that must have reached the block as well, or None.
     """
 
     confirmations: int
@@ -31,7 +32,7 @@ class FinalityRule:
         return cls(deployed.confirmations, deployed.finality)
 
     async def tagged(self, chain: Chain) -> int | None:
-        """Returns the height of the chain's tag, or None without a tag."""
+        """Returns the height of the rule's tag on the chain, or None if the rule has no tag."""
         return None if self.tag is None else await chain.height_of(self.tag)
 
     def last(self, head: Block, tagged: int | None) -> int:

@@ -13,7 +13,7 @@ LOCKED_RECIPIENT: Final = Contract(load_abi("ILockedRecipient"))
 
 
 class MessageLock(IntEnum):
-    """The state of a message's lock; the numbers are the contract's."""
+    """The state of a message's lock. The numbers are those of the contract."""
 
     NONE = 0
     HELD = 1
@@ -22,10 +22,10 @@ class MessageLock(IntEnum):
 
 
 async def message_lock(chain: Chain, recipient: str, payload: bytes) -> MessageLock:
-    """Reads a message's lock from its recipient; NONE if the recipient lacks the view.
+    """Reads a message's lock from its recipient. Returns NONE if the recipient does not have the view function.
 
     Raises:
-        TransientError: the chain does not answer.
+        TransientError: the chain does not respond.
     """
     try:
         answer = await chain.call(Call(to=recipient, data=LOCKED_RECIPIENT.encode("lockFor", payload)))

@@ -1,4 +1,4 @@
-"""Retries that a sending contract makes for accounts that it appointed (`IRouterClient`)."""
+"""Retries by a sending contract on behalf of accounts that it appointed (`IRouterClient`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CLIENT: Final = Contract(load_abi("AtomicCoordinator"))
 
 
 def contract_retry_call(message: Message, sender: str, fees: Sequence[tuple[Gmp, int]], refund_to: str) -> Call:
-    """Returns the call by which a contract retries its own message for one of its retriers (`IRouterClient.retry`)."""
+    """Returns the call that makes a contract retry its own message for one of its retriers (`IRouterClient.retry`)."""
     named = [(int(gmp), fee) for gmp, fee in fees]
     data = _CLIENT.encode("retry", (message.id, message_tuple(message), 1, named, refund_to))
     return Call(to=sender, data=data, value=sum(fee for _, fee in fees))

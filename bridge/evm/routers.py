@@ -84,14 +84,17 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class SentMessage:
-    """The source's record of a retriable message."""
+    """The source router's record of a retriable message."""
 
     sender: str
     attempts: int  # retries so far
 
 
 def shows_delivery(receipt: Receipt, router: str, dispatch: Dispatch) -> bool:
-    """Returns whether a receipt shows that the router recorded a dispatch's delivery, which saves a view call."""
+    """Returns whether a transaction receipt shows that the router recorded a dispatch's delivery.
+
+    This saves a view call.
+    """
     event = (_RECEIVED, dispatch.message_id, _word(dispatch.source_chain), _word(dispatch.gmp))
     return receipt.succeeded and any(
         log.topics == event and log.address.lower() == router.lower() for log in receipt.logs
@@ -106,7 +109,7 @@ def shows_execution(receipt: Receipt, router: str, message_id: bytes) -> bool:
 
 
 def _missing(name: str, arguments: Mapping[str, Any]) -> int | None:
-    """Returns the number of missing receipts stated in an error of `execute`, or None for other errors."""
+    """Returns the number of missing receipts according to an error of `execute`, or None for other errors."""
     if name == "QuorumNotReached":
         return int(arguments["quorum"]) - int(arguments["receipts"])
     return 0 if name in _BEYOND_QUORUM else None
@@ -117,7 +120,7 @@ def _word(number: int) -> bytes:
 
 
 class Demand(NamedTuple):
-    """A recipient's demand, independent of a message's own quorum."""
+    """A recipient's requirements, which apply independently of a message's own quorum."""
 
     quorum: int
     gmps: frozenset[Gmp] | None  # GMPs whose receipts count; None: all
@@ -126,7 +129,7 @@ class Demand(NamedTuple):
 class RouterReader:
     """Reads one router.
 
-    Methods raise `UnansweredError` if the chain does not respond, or the contract does not exist.
+    Methods raise `UnansweredError` if the chain does not respond or the contract does not exist.
     """
 
     def __init__(self, chain: Chain, router: str) -> None:
@@ -134,7 +137,7 @@ class RouterReader:
         self.address = router
 
     async def has_received(self, message_id: bytes, gmp: Gmp) -> bool:
-        """Returns whether the router has that GMP's receipt."""
+        """Returns whether the router has the GMP's receipt for the message."""
         return bool(await self._ask("hasReceived", message_id, int(gmp)))
 
     async def progress(self, message_id: bytes, *, block: int | None = None) -> Progress:
@@ -148,22 +151,22 @@ class RouterReader:
         return message.expires_at is not None and (await self._chain.head()).timestamp > message.expires_at
 
     async def paused_until(self, thing: PausedThing, number: int) -> int:
-        """Returns, in Unix seconds, the end of the newest pause of a GMP or of the lanes to and from a chain."""
+        """Returns when the newest pause of a GMP, or of the lanes to and from a chain, ends (Unix seconds)."""
         view = "gmpPausedUntil" if thing is PausedThing.GMP else "lanePausedUntil"
         return int(await self._ask(view, number))
 
     async def demand(self, recipient: str, source_chain: int) -> Demand:
-        """Returns a recipient's demand for messages from a chain: its policy, else the lane's floor."""
+        """Returns a recipient's requirements for messages from a chain: its own policy, otherwise the lane's floor."""
         quorum, gmps = await self._ask("policyOf", recipient, source_chain)
         return (
             Demand(quorum, gmps_from_bits(gmps)) if quorum else Demand(await self._ask("floorOf", source_chain), None)
         )
 
     async def missing_receipts(self, message: Message) -> int:
-        """Returns the number of receipts missing for an execution, including the recipient's policy.
+        """Returns the number of receipts that an execution still needs, by quorum and recipient's policy.
 
         Raises:
-            CallRevertedError: the router would not execute the message now with any number of receipts.
+            CallRevertedError: the router would not execute the message now, whatever the number of receipts.
         """
         try:
             await self._chain.call(self.execute_call(message))
@@ -195,7 +198,10 @@ class RouterReader:
         return Trial(TrialResult.READY, missing=0)
 
     async def _refusal(self, error: CallRevertedError, message: Message) -> str:
-        """Returns why an execution would revert; without a reason, checks whether the recipient has code."""
+        """Returns the reason why an execution would revert.
+
+        If the revert has none, checks whether the recipient has code.
+        """
         name, arguments = ROUTER.error(error.data) or ("", {})
         if name != "ExecutionReverted" or arguments["reason"]:
             return explain_revert(error.data)
@@ -236,7 +242,7 @@ class RouterReader:
         return None if retrier == _ZERO_ADDRESS else str(retrier).lower()
 
     async def enabled_gmps(self) -> frozenset[Gmp]:
-        """Returns the GMPs that have an adapter here."""
+        """Returns the GMPs that have an adapter on this router."""
         return gmps_from_bits(await self._ask("enabledGmps"))
 
     async def adapter_of(self, gmp: Gmp) -> str:
@@ -247,7 +253,7 @@ class RouterReader:
         """Returns the GMP's current fee for the message, in wei.
 
         Raises:
-            CallRevertedError: the GMP cannot carry the message.
+            CallRevertedError: the GMP can't carry the message.
         """
         adapter = await self.adapter_of(gmp)
         arguments = (message.destination_chain, message.destination_router, message.encode(), message.gas_limit)
@@ -287,15 +293,15 @@ class RouterReader:
 async def created_messages(
     chain: Chain, deployed: ChainDeployment, block: int | None = None
 ) -> AsyncGenerator[tuple[Creation, Message]]:
-    """Yields each message that a chain's router created, oldest first, with its event.
+    """Yields each message that a chain's router created, oldest first, together with its creation event.
 
-    A message that was created unfunded is yielded again once it is funded. Events whose envelope does not match their id are
-    skipped; only a lying node produces them.
+    A message that was created unfunded is yielded again once it is funded. Events whose envelope does not match
+    their id are skipped; only a lying node produces them.
 
     Args:
-        chain: the source.
-        deployed: the contracts on that chain.
-        block: the only block to read; None reads all since the router was deployed.
+        chain: source chain.
+        deployed: contracts on that chain.
+        block: the only block to read; with None, all blocks since the router's deployment are read.
     """
     first, head = (deployed.start_block, (await chain.head()).number) if block is None else (block, block)
     for start in range(first, head + 1, _LOG_RANGE):
@@ -320,7 +326,7 @@ async def is_contract(chain: Chain, address: str) -> bool:
 
 
 def readers_of(deployment: Deployment, chains: Mapping[int, Chain]) -> dict[int, RouterReader]:
-    """Returns router readers by chain id, for the given chains of a deployment."""
+    """Returns the router readers of a deployment's chains by chain id, for the given chains."""
     return {
         deployed.chain_id: RouterReader(chains[deployed.chain_id], deployed.router)
         for deployed in deployment.chains

@@ -1,14 +1,17 @@
-"""The meaning of a JSON-RPC endpoint's answer. Only a well-formed result of the right request counts as one.
+"""The meaning of a JSON-RPC endpoint's response. Only a well-formed result of the right request counts as a result.
 
 Clients use different texts and codes for the same error, so both are examined.
 
-RpcError ├── TransientRpcError      no usable response; the same request may succeed later │   ├──
-UndecodableError   the response is not well-formed, unlike every honest node's │   └── RateLimitedError   the
-endpoint limits the rate of requests ├── RangeTooLargeError     the request must ask for fewer blocks ├──
-StateUnavailableError  the endpoint has pruned the state of that block ├── UnknownBlockError      the endpoint
-does not have that block (any more) ├── RefusedError           the node rejected the request, or does not
-support it ├── NoAccessError          the endpoint denies access, for example without an API key └──
-WrongChainError        the endpoint serves another chain
+RpcError
+├── TransientRpcError      no usable response; the same request may succeed later
+│   ├── UndecodableError   the response is not well-formed, unlike those of honest nodes
+│   └── RateLimitedError   the endpoint limits the rate of requests
+├── RangeTooLargeError     the request must ask for fewer blocks
+├── StateUnavailableError  the endpoint has pruned the state of that block
+├── UnknownBlockError      the endpoint does not have that block (any more)
+├── RefusedError           the node rejected the request, or does not support it
+├── NoAccessError          the endpoint denies access, for example without an API key
+└── WrongChainError        the endpoint serves a different chain
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ T = TypeVar("T")
 
 
 class Meaning(Enum):
-    """The meaning of an error for the request."""
+    """What an error means for the request."""
 
     REVERTED = auto()  # a contract call reverted
     ALREADY_KNOWN = auto()  # the node has this transaction
@@ -214,7 +217,7 @@ _REVERT_CODE: Final = 3  # geth's, which most nodes adopted
 
 
 def meaning_of(code: int, text: str) -> Meaning:
-    """Returns the meaning of a node's error with that JSON-RPC code and text."""
+    """Classifies a node's error by its JSON-RPC code and text."""
     if code == _REVERT_CODE:
         return Meaning.REVERTED
     words = text.lower()
@@ -231,19 +234,19 @@ _TAGS: Final = frozenset({"safe", "finalized"})
 
 
 class Request(NamedTuple):
-    """Method and parameters of a request."""
+    """The method and parameters of a request."""
 
     method: str
     params: Sequence[Any] = ()
 
     @property
     def is_of_tag(self) -> bool:
-        """Whether the request names a block by a tag such as `finalized`, which not every chain has."""
+        """Whether the request refers to a block by a tag such as `finalized`, which not every chain supports."""
         return self.method == "eth_getBlockByNumber" and self.params[0] in _TAGS
 
     @property
     def is_of_range(self) -> bool:
-        """Whether the request is for the logs of more than one block, so that its range can be reduced."""
+        """Whether the request is for logs of more than one block, so that its range can be reduced."""
         if self.method != "eth_getLogs":
             return False
         criteria = self.params[0]
@@ -254,7 +257,7 @@ class RpcError(Exception):
     """An endpoint gave no result.
 
     Attributes:
-        meaning: what the error says about the request.
+        meaning: what the error means for the request.
         code: the JSON-RPC error code, or None without a JSON-RPC error.
         data: data of the JSON-RPC error; for a revert, the revert data in one of several forms.
     """
@@ -278,7 +281,7 @@ class TransientRpcError(RpcError):
 
 
 class UndecodableError(TransientRpcError):
-    """A response is not well-formed, unlike every honest node's."""
+    """A response is not well-formed. Honest nodes never return such a response."""
 
 
 class DisagreementError(TransientRpcError):
@@ -289,7 +292,7 @@ class RateLimitedError(TransientRpcError):
     """The endpoint limits the rate of requests.
 
     Attributes:
-        retry_after: seconds until it accepts requests again, or None if unknown.
+        retry_after: seconds until the endpoint accepts requests again, or None if unknown.
     """
 
     usual = Meaning.RATE_LIMITED
@@ -314,13 +317,13 @@ class RangeTooLargeError(RpcError):
 
 
 class UnknownBlockError(RpcError):
-    """The endpoint does not have that block: it lags, or the block is no longer on its chain."""
+    """The endpoint does not have the block, either because it lags or because the block is no longer on its chain."""
 
     usual = Meaning.NO_SUCH_BLOCK
 
 
 class StateUnavailableError(RpcError):
-    """The endpoint knows the block but has pruned its state; an archive node has it."""
+    """The endpoint knows the block but has pruned its state. An archive node would have it."""
 
     usual = Meaning.NO_STATE
 
@@ -328,7 +331,7 @@ class StateUnavailableError(RpcError):
 class RefusedError(RpcError):
     """A node rejected the request.
 
-    A contract reverted, a transaction was rejected, or the node does not support the request.
+    The contract reverted, the node rejected the transaction, or the node does not support the request.
     """
 
 
@@ -337,7 +340,7 @@ class NoAccessError(RpcError):
 
 
 class WrongChainError(RpcError):
-    """The endpoint serves a different chain than the deployments file states."""
+    """The endpoint serves a different chain from the one in the deployments file."""
 
 
 class NoUrlError(WrongChainError):
@@ -360,27 +363,27 @@ _BLOCK_COUNT: Final = re.compile(
 
 
 def result_of(answer: Any, request: Request, where: str) -> Any:
-    """Returns the result in one answer.
+    """Returns the result in a JSON-RPC response.
 
     Args:
-        answer: the JSON document.
+        answer: JSON document of the response.
         request: the request.
         where: endpoint and method, for errors.
 
     Raises:
-        RpcError: it is an error, or not an answer.
+        RpcError: the response is an error, or is not a JSON-RPC response.
     """
     if not isinstance(answer, Mapping):
-        raise TransientRpcError(f"{where}: the answer is not a JSON-RPC response: {str(answer)[:80]}")
+        raise TransientRpcError(f"{where}: the body is not a JSON-RPC response: {str(answer)[:80]}")
     if answer.get("error") is not None:
         raise error_of(answer["error"], request, where)
     if "result" not in answer:
-        raise TransientRpcError(f"{where}: the answer has neither result nor error")
+        raise TransientRpcError(f"{where}: the response has neither a result nor an error")
     return answer["result"]
 
 
 def error_of(error: Any, request: Request, where: str) -> RpcError:
-    """Returns the exception for a JSON-RPC error object; a non-standard object is quoted verbatim."""
+    """Returns the exception for a JSON-RPC error object. A non-standard object is quoted verbatim."""
     details = error if isinstance(error, Mapping) else {"message": str(error)}
     given = details.get("code")
     code = given if isinstance(given, int) else 0
@@ -414,7 +417,7 @@ _HEX: Final = re.compile(r"0x((?:[0-9a-fA-F]{2})*)")
 
 
 def revert_data(error: RpcError) -> bytes:
-    """Returns the revert data of a contract call, or no bytes if the node does not report it."""
+    """Returns the revert data of a contract call, or empty bytes if the node does not report it."""
     data = error.data
     if isinstance(data, dict):
         data = data.get("data") or data.get("result")
@@ -425,7 +428,7 @@ def revert_data(error: RpcError) -> bytes:
 def decoder_of(what: str, decoder: Callable[[Any], T]) -> Callable[[Any], T]:
     """Returns a decoder that raises `UndecodableError` for every result that `decoder` rejects.
 
-    `what` names the result in the error.
+    `what` describes the result in the error.
     """
 
     def decode(answer: Any) -> T:
@@ -452,10 +455,10 @@ class BatchRefusedError(Exception):
 
 
 def check_batch(answer: Any, where: str) -> None:
-    """Checks the response to a batch if it is not a list with one response per request.
+    """Raises the error for a response to a batch that is not a list with one response per request.
 
     Raises:
-        BatchRefusedError: the server accepts no batches, or only shorter ones.
+        BatchRefusedError: the server accepts no batches, or only smaller ones.
     """
     if isinstance(answer, Mapping) and answer.get("error") is not None:
         error = error_of(answer["error"], Request("a batch"), where)
@@ -477,8 +480,8 @@ def check_status(
         now: Unix seconds.
 
     Raises:
-        RpcError: the response contains no JSON-RPC response.
-        BatchRefusedError: the server accepts no batches, or only shorter ones.
+        RpcError: the status is an error, and the body contains no JSON-RPC response.
+        BatchRefusedError: the server accepts no batches, or only smaller ones.
     """
     if status == 200:
         return

@@ -49,8 +49,8 @@ class _Wanted:
 class Sender:
     """One account on one chain.
 
-    Concurrent calls are reserved, signed and stored together, in two store transactions.
-    `tick` must run periodically, since it monitors pending transactions; without it `send` never returns.
+    Concurrent calls are reserved, signed and stored together, in two store transactions in all. `tick` must run
+    periodically, since it monitors pending transactions; without it `send` never returns.
     """
 
     def __init__(
@@ -65,16 +65,16 @@ class Sender:
         bounds: SpendBounds = UNBOUNDED,
         multicall: str | None = None,
     ) -> None:
-        """Resumes pending transactions of an earlier run.
+        """Creates the sender, which resumes pending transactions of an earlier run.
 
         Args:
             chain: the chain to send to.
-            signer: the account.
+            signer: signs for the account.
             ledger: the nonce ledger.
             clock: the source of time.
             finality: what is final on the chain.
             settings: timing and limits.
-            bounds: limits of what transactions may cost.
+            bounds: limits on the cost of transactions.
             multicall: the contract through which calls share a transaction, or None.
         """
         self._account = Account(
@@ -89,7 +89,7 @@ class Sender:
 
     @property
     def address(self) -> str:
-        """The account that sends."""
+        """Returns the address of the sending account."""
         return self._account.address
 
     async def send(
@@ -105,11 +105,12 @@ class Sender:
 
         Args:
             transaction_key: identifies the call's purpose.
-            call: without its own gas limit, it is estimated.
-            claim: claim that must still be held for the call to be sent; with a claim, a signed transaction
-                waits while the account lacks funds.
-            may_share: whether the multicall contract may make the call, in one transaction with other concurrent calls.
-            spent_for: the message that the cost is charged to; None charges only the chain's bound.
+            call: the call; if it has no gas limit, the gas is estimated.
+            claim: claim that must still be held when the call is sent. With a claim, a signed transaction waits
+                while the account lacks funds.
+            may_share: whether the call may share a transaction with other concurrent calls, through the
+                multicall contract.
+            spent_for: message to which the cost is charged; with None, only the chain's bound is charged.
 
         Returns:
             The receipt of the key's transaction, whether sent now or already pending. It may have reverted. If calls
@@ -118,10 +119,10 @@ class Sender:
         Raises:
             CallRevertedError: the call would revert.
             StaleClaimError: the claim was lost.
-            NonceLostError: another transaction used its nonce, and the call was not sent.
+            NonceLostError: another transaction used the call's nonce, and the call was not sent.
             FeesTooHighError: the chain's fees exceed the limit; the call was not sent.
             SpendBlockedError: a spending bound would be exceeded; the call was not sent.
-            TransientError: the transaction was not included before the timeout, or a node calls it malformed.
+            TransientError: the transaction was not included before the timeout, or a node rejected it as malformed.
         """
         # An estimate could fail while the key is pending, so the ledger is read first. A call with its own gas needs no
         # estimate:
@@ -137,19 +138,19 @@ class Sender:
         return receipt_of(transaction_key, slot, await self._included(slot, parks=claim is not None))
 
     async def outcome(self, transaction_key: str) -> Receipt | None:
-        """Waits for a pending transaction of this key that an earlier worker sent.
+        """Waits for a pending transaction that an earlier worker sent for this key.
 
-        A worker that takes over a key calls this before it reads the remaining work from the chain. In the
-        other order, the chain's state would be stale once the transaction is included, and the call would be
-        sent again.
+        A worker that takes over a key calls this before it reads from the chain what remains to be done. If it
+        read the chain first, its information would be stale once the transaction is included, and it would send
+        the call again.
 
         Returns:
-            The receipt of the key's transaction, see `send`, or None if none is pending.
+            The receipt of the key's transaction (see `send`), or None if no transaction is pending.
 
         Raises:
-            NonceLostError: another transaction used its nonce, and the call was not sent.
-            TransientError: the transaction was not included before the timeout, or a node calls it malformed or
-                estimates too much gas.
+            NonceLostError: another transaction used the call's nonce, and the call was not sent.
+            TransientError: the transaction was not included before the timeout, or a node rejected it as
+                malformed or estimated too much gas.
         """
         slot = self._account.ledger.open_slot(*self._account.key, transaction_key)
         return None if slot is None else receipt_of(transaction_key, slot, await self._included(slot, parks=True))
@@ -160,11 +161,9 @@ class Sender:
         return waits or self._account.ledger.open_slot(*self._account.key, transaction_key) is not None
 
     def next_for(self, transaction_key: str) -> float | None:
-        """Returns the number of seconds for which a pending call has been the account's next.
+        """Returns the seconds for which a pending call has been the account's next, or None if it is not pending.
 
-        None if it is not pending.
-
-        Until then, other transactions of the account delay the call.
+        Before that, other transactions of the account delay the call.
         """
         slot = self._account.ledger.open_slot(*self._account.key, transaction_key)
         if slot is not None:
@@ -173,15 +172,15 @@ class Sender:
 
     @property
     def under_way(self) -> int:
-        """The number of pending calls."""
+        """Returns the number of pending calls."""
         return len(self._wanted) + len(self._account.awaited)
 
     async def can_pay(self) -> bool:
-        """See `Account.can_pay`; nothing is sent until it returns true."""
+        """See `Account.can_pay`. Nothing is sent until it returns true."""
         return await self._account.can_pay()
 
     async def tick(self) -> bool:
-        """Monitors all pending transactions once, see `TransactionMonitor.tick`."""
+        """Checks all pending transactions once; see `TransactionMonitor.tick`."""
         await self._monitor.tick()
         return False
 
@@ -287,10 +286,10 @@ class Sender:
     async def _signed(
         self, slots: Sequence[Slot], fees: Fees
     ) -> tuple[dict[int, SignedVersion], dict[int, TransientError]]:
-        """Signs slots; returns the signed versions, and the errors of the other slots, by slot id.
+        """Signs slots. Returns the signed versions, and the errors of slots that could not be signed, by slot id.
 
-        A signer that rejects one transaction may sign the next. A signer that does not respond gets no further
-        requests.
+        A signer that rejects one transaction may still sign the next, but a signer that does not respond gets
+        no further requests.
         """
         versions = dict[int, SignedVersion]()
         problems = dict[int, TransientError]()
@@ -316,7 +315,7 @@ def _refuse(batch: Sequence[_Wanted], error: Exception) -> None:
 
 
 class Sending(Protocol):
-    """A sender: one account, or several."""
+    """A sender with one or several accounts."""
 
     async def send(
         self,
@@ -340,14 +339,14 @@ class Sending(Protocol):
 
 
 class SenderPool:
-    """Several accounts that send as one, so that a stuck nonce holds up only its own account.
+    """Several accounts that act as one sender, so that a stuck nonce delays only its own account.
 
-    The ledger records which account sent for a transaction key; that account keeps the key until its
+    The ledger records which account sends for a transaction key. That account keeps the key until its
     transaction is settled.
     """
 
     def __init__(self, senders: Sequence[Sender]) -> None:
-        """Creates the pool; `senders` must not be empty and all belong to one chain."""
+        """Creates the pool. `senders` must not be empty and must all belong to the same chain."""
         self._senders = tuple(senders)
 
     async def send(
@@ -361,7 +360,7 @@ class SenderPool:
     ) -> Receipt:
         """See `Sender.send`.
 
-        Uses the account that already has the transaction key, else the least busy account with funds.
+        Uses the account that already has the transaction key, otherwise the least busy account with funds.
         """
         if len(self._senders) == 1:
             return await self._senders[0].send(transaction_key, call, claim, may_share=may_share, spent_for=spent_for)
@@ -391,13 +390,13 @@ class SenderPool:
 
 
 class CallBatching:
-    """Packs calls into transactions of one chain and divides their cost.
+    """Packs calls into transactions on one chain, and divides the cost of each transaction among its calls.
 
     The contract `contracts/relaying/BoundedMulticall.sol` gives each call its own gas and isolates reverts.
     """
 
     def __init__(self, multicall: str | None, *, most: int, max_gas: int) -> None:
-        """Without a multicall, or if `most` is 1, each call has its own transaction.
+        """Creates the packing. Without a multicall contract, or if `most` is 1, each call has its own transaction.
 
         Args:
             multicall: address of the multicall contract, or None.
@@ -409,7 +408,9 @@ class CallBatching:
         self._max_gas = max_gas
 
     def within(self, block_gas: int) -> CallBatching:
-        """Returns the batching for a chain with that block gas limit, of which a transaction may use only a share.
+        """Returns the packing for a chain with the given block gas limit.
+
+        A transaction may use only a share of the limit.
 
         A limit of 0 means unknown.
         """
@@ -418,7 +419,7 @@ class CallBatching:
         return CallBatching(self._multicall, most=self._most, max_gas=min(self._max_gas, block_gas // _BLOCK_SHARE))
 
     def pack(self, requests: Sequence[SlotRequest]) -> list[CallBatch]:
-        """Implements `bridge.records.transactions.Packing`; batches are in the order of their first requests.
+        """Implements `bridge.records.transactions.Packing`. Batches are in the order of their first requests.
 
         Calls with value never share a transaction, because the contract forwards none.
         """
@@ -451,7 +452,7 @@ class CallBatching:
 
 
 def receipt_of(transaction_key: str, slot: Slot, receipt: Receipt) -> Receipt:
-    """Returns the receipt of one key in a shared transaction; it counts as succeeded if that key's call succeeded."""
+    """Returns the receipt for one key of a shared transaction. It counts as succeeded if that key's call succeeded."""
     if not slot.parts or slot.call is None:
         return receipt
     made = _calls_made(receipt, slot.call.to)
@@ -461,9 +462,9 @@ def receipt_of(transaction_key: str, slot: Slot, receipt: Receipt) -> Receipt:
 
 
 def _calls_made(receipt: Receipt, multicall: str) -> int:
-    """Returns a bit for each successful call.
+    """Returns an integer with one bit for each successful call.
 
-    A callee may re-enter the contract; the event of the inner call then comes first.
+    A callee may re-enter the contract, in which case the inner call's event comes first.
     """
     for log in reversed(receipt.logs):
         if log.address.lower() == multicall.lower() and log.topics == (_CALLS_MADE,):

@@ -23,7 +23,7 @@ _SIGNER_FORMS: Final = (
 
 
 class SignerSource(Section):
-    """The location of one key: a variable, a keystore file, or a remote signer. Exactly one of the three."""
+    """The location of a key: exactly one of an environment variable, a keystore file, and a remote signer."""
 
     environment: str | None = Field(default=None, description="the variable that holds a private key")
     keystore: Path | None = Field(default=None, description="a version 3 keystore file")
@@ -48,7 +48,7 @@ class SignerSource(Section):
         if not isinstance(value, Mapping):
             raise ValueError(f"{_SIGNER_FORMS}; found text or a number")  # noqa: TRY004  # pydantic takes a ValueError
         if unknown := sorted(set(value) - set(cls.model_fields)):
-            raise ValueError(f"{_SIGNER_FORMS}; found {', '.join(unknown)}")
+            raise ValueError(f"{_SIGNER_FORMS}; unknown keys: {', '.join(unknown)}")
         return value
 
     @model_validator(mode="after")
@@ -56,7 +56,7 @@ class SignerSource(Section):
         named = [name for name in ("environment", "keystore", "remote") if getattr(self, name) is not None]
         if len(named) != 1:
             found = " and ".join(named) or "none"
-            raise ValueError(f"{_SIGNER_FORMS}; give exactly one of the first names, found {found}")
+            raise ValueError(f"{_SIGNER_FORMS}; give exactly one of environment, keystore and remote; found {found}")
         if self.keystore is not None and self.password_file is None:
             raise ValueError("a keystore needs password_file, the file that holds its password")
         if self.remote is not None and self.address is None:
@@ -113,7 +113,7 @@ class EndpointSettings(Section):
 
 
 class SpendingSettings(Section):
-    """Bounds on the cost of transactions on each chain, in its own currency."""
+    """Bounds on the cost of transactions on each chain, in the chain's own currency."""
 
     message: Wei = Field(default=_ETHER // 2, gt=0, description="wei that one message may cost on a chain, ever")
     sender_per_day: Wei = Field(
@@ -159,7 +159,7 @@ class SendingSettings(Section):
     def rebroadcast_after(self) -> float:
         """Returns the seconds after which a pending transaction is broadcast again.
 
-        Three times before its fee is raised.
+        It is broadcast three times before its fee is raised.
         """
         return self.fee_bump_after / 3
 

@@ -29,11 +29,11 @@ _SECONDS: Final = 10.0  # seconds for one signature
 
 
 class SignatureRefusedError(TransientError):
-    """A signing service rejected this transaction. It may sign others."""
+    """A signing service rejected this transaction, but may sign others."""
 
 
 class InvalidKeyError(ValueError):
-    """The text is not a valid private key; the message never contains it."""
+    """The text is not a valid private key. The error message never contains the text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,18 +51,18 @@ class UnsignedTransaction:
 
 @dataclass(frozen=True, slots=True)
 class SignedTransaction:
-    """Signed bytes, and the transaction's hash."""
+    """A signed transaction's bytes and hash."""
 
     hash: bytes
     raw: bytes = field(repr=False)
 
 
 class Signer(Protocol):
-    """Holds a key: this process, a keystore file or a remote service."""
+    """Signs with a key that is held by this process, a keystore file or a remote service."""
 
     @property
     def address(self) -> str:
-        """The account, with its EIP-55 checksum."""
+        """Returns the account's address with its EIP-55 checksum."""
 
     async def sign(self, transaction: UnsignedTransaction) -> SignedTransaction:
         """Signs a transaction.
@@ -96,7 +96,7 @@ class LocalSigner:
 
     @property
     def account(self) -> LocalAccount:
-        """The account, for signing data other than transactions."""
+        """Returns the account, for signing data other than transactions."""
         return self._account
 
     @property
@@ -129,7 +129,7 @@ def _fields(transaction: UnsignedTransaction) -> list[int | bytes | list[object]
 
 
 def noop_of(address: str) -> Call:
-    """Returns a call without effect, for a transaction that uses up a nonce."""
+    """Returns a call without effect, for a transaction whose only purpose is to use up a nonce."""
     return Call(to=address, data=b"", gas=NOOP_GAS)
 
 
@@ -137,7 +137,7 @@ def environment_signer(variable: str) -> LocalSigner:
     """Returns a signer with the key in an environment variable.
 
     Raises:
-        InvalidKeyError: the variable is not set or not a key.
+        InvalidKeyError: the variable is not set, or is not a private key.
     """
     key = os.environ.get(variable)
     if not key:
@@ -154,7 +154,7 @@ def keystore_signer(keystore: Path, password_file: Path) -> LocalSigner:
     Decryption takes about a second.
 
     Raises:
-        InvalidKeyError: a file cannot be read, the keystore is invalid, or the password is wrong.
+        InvalidKeyError: a file can't be read, the keystore is invalid, or the password is wrong.
     """
     try:
         document = json.loads(keystore.read_text(encoding="utf-8"))
@@ -170,7 +170,7 @@ def keystore_signer(keystore: Path, password_file: Path) -> LocalSigner:
 
 
 class RemoteSigner:
-    """A `Signer` whose key stays in a service: JSON-RPC's `eth_signTransaction`, as Web3signer and geth offer it.
+    """A `Signer` whose key stays in a JSON-RPC service with `eth_signTransaction`, such as Web3signer or geth.
 
     The response is checked: it must be the requested transaction, signed by the right account.
     """
@@ -181,7 +181,7 @@ class RemoteSigner:
         """Creates a signer for one account of a service.
 
         Args:
-            url: URL of the service's JSON-RPC; a user and password in it are sent as basic authentication.
+            url: JSON-RPC URL of the service. A user and password in the URL are sent as basic authentication.
             address: the account.
             certificate: a PEM file with the client certificate and key that the service requires.
             authority: a PEM file with the CA of the service's certificate; by default the CAs that Python trusts.
@@ -202,7 +202,7 @@ class RemoteSigner:
         """See `Signer.sign`.
 
         Raises:
-            SignatureRefusedError: the service rejects the request, or returns another transaction.
+            SignatureRefusedError: the service rejects the request, or returns a different transaction.
             UnansweredError: the service does not respond.
         """
         fields = {
@@ -243,7 +243,7 @@ class RemoteSigner:
 
 
 def _client_tls(certificate: Path | None, authority: Path | None) -> ssl.SSLContext | bool:
-    """Returns the TLS context for the service; True is httpx's default, without a client certificate."""
+    """Returns the TLS context for the service. True means httpx's default, without a client certificate."""
     if certificate is None and authority is None:
         return True
     try:
@@ -257,12 +257,12 @@ def _client_tls(certificate: Path | None, authority: Path | None) -> ssl.SSLCont
 
 
 def _raw(result: Any) -> bytes:
-    """Returns the signed bytes: Web3signer returns them directly, geth wraps them in an object."""
+    """Returns the signed bytes from a result. Web3signer returns them directly; geth wraps them in an object."""
     text: Any = result.get("raw") if isinstance(result, dict) else result
     try:
         return bytes(HexBytes(text))
     except (TypeError, ValueError) as error:
-        raise SignatureRefusedError(f"the remote signer's answer is not a transaction: {error}") from error
+        raise SignatureRefusedError(f"the remote signer's response is not a transaction: {error}") from error
 
 
 def _is_as_asked(raw: bytes, asked: UnsignedTransaction, address: str) -> bool:

@@ -38,7 +38,7 @@ class Wakeup:
 
 
 class _Failures:
-    """Failures of a step since its last success; a repeated error is logged only once."""
+    """Counts a step's failures since its last success. A repeated error is logged only once."""
 
     def __init__(self, step: str) -> None:
         self._step = step
@@ -71,10 +71,10 @@ async def run_forever(
     every: float | Callable[[], float],
     wakeup: Wakeup | None = None,
 ) -> None:
-    """Repeats a step for ever: immediately if it reports more work, else after `every` seconds.
+    """Repeats a step forever: immediately if it reports more work, otherwise after `every` seconds.
 
-    A step must continue from the stored state, so that it can be repeated after any error. Pauses grow until it
-    succeeds again.
+    A step must continue from the stored state, so that it can be repeated after any error. After an error,
+    pauses grow until the step succeeds again.
     """
     signal, failures = wakeup or Wakeup(), _Failures(name)
     while True:

@@ -21,7 +21,7 @@ _SETTLED: Final = (SlotState.INCLUDED, SlotState.FINAL, SlotState.USED_EXTERNALL
 
 
 class TransactionMonitor:
-    """Moves slots from signing to finality. Every step is idempotent, since it reads ledger and chain again."""
+    """Moves slots from signing to finality. Every step is idempotent, since it reads the ledger and the chain again."""
 
     def __init__(self, account: Account, finality: Finality) -> None:
         self._account = account
@@ -41,7 +41,7 @@ class TransactionMonitor:
     async def first_nonce(self) -> int:
         """Returns the lowest nonce that the chain accepts.
 
-        The nonce is known while transactions are pending. An idle account may have been used elsewhere, so the
+        While transactions are pending, the nonce is known. An idle account may have been used elsewhere, so the
         chain is queried.
         """
         if self._count is None or not self._account.awaited:
@@ -56,7 +56,7 @@ class TransactionMonitor:
         return self._count
 
     def next_for(self, slot: Slot) -> float:
-        """Returns the number of seconds for which a slot's nonce has been the next.
+        """Returns the number of seconds for which a slot's nonce has been the account's next.
 
         The result is 0 while lower nonces are pending or the chain does not respond.
         """
@@ -65,7 +65,7 @@ class TransactionMonitor:
         return self._account.clock.now() - max(self._counted_since, slot.reserved_at)
 
     async def block_gas(self) -> int:
-        """Returns a block's gas limit, as last read; 0 if the chain does not report it.
+        """Returns the block gas limit as last read, or 0 if the chain does not report it.
 
         Raises:
             TransientError: the chain did not respond.
@@ -130,7 +130,7 @@ class TransactionMonitor:
         return None
 
     def _suspect_foreign(self, slot: Slot) -> None:
-        """Reports a used nonce without a receipt as taken only after a while, since nodes lag behind each other."""
+        """Marks a used nonce without a receipt as taken, but only after a while, since some nodes lag behind others."""
         now = self._account.clock.now()
         since = self._foreign_since.setdefault(slot.slot_id, now)
         if now - since < self._account.settings.FOREIGN:
@@ -150,7 +150,7 @@ class TransactionMonitor:
             self._account.settle(slot, receipt)
 
     async def _push(self, slots: Sequence[Slot], head: bytes) -> None:
-        """Rebroadcasts together all transactions with unused nonces that need it."""
+        """Rebroadcasts, in one batch, all transactions with unused nonces that need it."""
         settings, now = self._account.settings, self._account.clock.now()
         stuck: Slot | None = None
         again = []
@@ -182,7 +182,10 @@ class TransactionMonitor:
         return await self._account.replace(slot, is_noop=slot.latest is not None and slot.latest.is_noop)
 
     def _needs_rebroadcast(self, slot: Slot, head: bytes) -> bool:
-        """Returns whether to rebroadcast: at once after a restart, soon if nodes rejected or dropped the transaction, else periodically."""
+        """Returns whether to rebroadcast.
+
+        Immediately after a restart, soon if nodes rejected or dropped the transaction, otherwise periodically.
+        """
         settings = self._account.settings
         last = self._account.last_sent.get(slot.slot_id)
         is_missing = slot.state is SlotState.SIGNED or self._was_passed_over(slot, head)
@@ -190,7 +193,7 @@ class TransactionMonitor:
         return last is None or self._account.clock.now() - last >= patience
 
     def _was_passed_over(self, slot: Slot, head: bytes) -> bool:
-        """Returns whether a block left out the account's next transaction although a node had accepted it.
+        """Returns whether a block omitted the account's next transaction although a node had accepted it.
 
         Later transactions wait for that one.
         """
@@ -199,7 +202,7 @@ class TransactionMonitor:
         return slot.broadcast_at <= self._checked_at and head != self._seen[0]
 
     async def _fill_gap(self, waiting: Sequence[Slot]) -> None:
-        """Closes nonce gaps below the first open slot; they arise when another signer's transaction is reorged away."""
+        """Closes nonce gaps below the first open slot. They arise when another signer's transaction is reorged away."""
         now = self._account.clock.now()
         if not waiting or self._count is None or waiting[0].nonce == self._count:
             self._gap_since = None
@@ -213,7 +216,7 @@ class TransactionMonitor:
                 await self._account.close(slot)
 
     async def _check_included(self) -> None:
-        """Reopens slots of blocks that were reorged away, and marks slots in final blocks."""
+        """Reopens slots whose block was reorged away, and marks slots in final blocks as final."""
         by_block = self._ledger.included_slots(*self._account.key)
         references = list(by_block)
         for start in range(0, len(references), _BLOCKS_AT_ONCE):
@@ -224,7 +227,7 @@ class TransactionMonitor:
     async def _finalise(
         self, references: Sequence[BlockRef], by_block: Mapping[BlockRef, Sequence[int]]
     ) -> list[BlockRef]:
-        """Marks slots in final blocks; returns those whose blocks were reorged away."""
+        """Marks slots in final blocks as final, and returns the blocks that were reorged away."""
         final = self._finality.block()
         blocks = await asyncio.gather(*(self._chain.block(reference.number) for reference in references))
         pairs = zip(references, blocks, strict=True)

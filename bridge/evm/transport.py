@@ -1,4 +1,4 @@
-"""JSON-RPC over aiohttp, following `bridge.evm.endpoint_policy`. Concurrent requests are sent together as one batch."""
+"""JSON-RPC over aiohttp, following `bridge.evm.endpoint_policy`. Concurrent requests are sent as one batch."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _TURNS: Final = 5  # of the event loop, to collect a batch
 
 
 class Exchange(Protocol):
-    """Transport of requests to one endpoint."""
+    """The transport for requests to one endpoint."""
 
     async def ask(self, method: str, params: Sequence[Any]) -> Any:
         """Returns the JSON-RPC response to a request, with its result or error.
@@ -56,7 +56,7 @@ class Exchange(Protocol):
         """
 
     async def close(self) -> None:
-        """Closes the connections; pending requests fail."""
+        """Closes the connections. Pending requests fail."""
 
 
 Connect = Callable[[str, EndpointPolicy], Exchange]
@@ -80,7 +80,7 @@ class HttpExchange:
     """
 
     def __init__(self, url: str, policy: EndpointPolicy) -> None:
-        """Creates a transport; it connects with the first request."""
+        """Creates a transport, which connects with the first request."""
         self._url = url
         self._name = without_secrets(url)
         self._batch = policy.batch
@@ -111,7 +111,7 @@ class HttpExchange:
         return await request.answer
 
     def _send(self, turns: int) -> None:
-        """Sends the waiting requests a few turns of the event loop after the first, so that nested tasks can join."""
+        """Sends the waiting requests after `turns` turns of the event loop, so that nested tasks can join."""
         if turns:
             asyncio.get_running_loop().call_soon(self._send, turns - 1)
             return
@@ -160,7 +160,7 @@ class HttpExchange:
         return [answers] * len(requests)
 
     async def _fetch(self, body: bytes) -> tuple[int, str | None, bytes]:
-        """Returns status, Retry-After header and body of the response to a POST request."""
+        """Sends a POST request, and returns the status, Retry-After header and body of its response."""
         if self._session is None:
             self._session = ClientSession(
                 connector=TCPConnector(limit=64, keepalive_timeout=60), timeout=self._timeout, read_bufsize=_READ_BUFFER
@@ -170,9 +170,9 @@ class HttpExchange:
 
 
 def _check_id(answer: Any, name: str) -> None:
-    """Rejects the result of another request; errors may lack an id."""
+    """Rejects the result of a different request. Errors may lack an id."""
     if isinstance(answer, dict) and "result" in answer and answer.get("id") != 0:
-        raise TransientRpcError(f"{name}: the answer belongs to request {answer.get('id')!r}, not 0")
+        raise TransientRpcError(f"{name}: the response belongs to request {answer.get('id')!r}, not 0")
 
 
 def _refuse(requests: Sequence[_Pending], reason: RpcError) -> None:
@@ -182,12 +182,12 @@ def _refuse(requests: Sequence[_Pending], reason: RpcError) -> None:
 
 
 class Endpoints:
-    """Executes the policy for one chain's endpoints. Create it with `open`, inside the event loop that uses it."""
+    """Applies the policy to one chain's endpoints. Create it with `open`, inside the event loop that uses it."""
 
     def __init__(
         self, chain_id: int, urls: Sequence[str], policy: EndpointPolicy, connect: Connect = HttpExchange
     ) -> None:
-        """Creates the endpoints without connecting; `connect` creates the transport for a URL."""
+        """Creates the endpoints without connecting. `connect` creates the transport for a URL."""
         self._pool = EndpointPool(chain_id, urls, policy, clock=lambda: asyncio.get_running_loop().time(), client=self)
         self._exchanges = {endpoint: connect(endpoint.url, policy) for endpoint in self._pool.endpoints}
         self.agreement = policy.agreement
@@ -202,10 +202,11 @@ class Endpoints:
             chain_id: EIP-155 id that each endpoint must have.
             urls: Endpoints in order of preference.
             policy: Policy of the endpoints.
-            may_be_down: Whether to continue if no endpoint responds. Each is verified before its first use.
+            may_be_down: Whether to continue if no endpoint responds. Each endpoint is then verified before its
+                first use.
 
         Raises:
-            WrongChainError: an endpoint serves another chain.
+            WrongChainError: an endpoint serves a different chain.
             TransientRpcError: no endpoint responded, or there are fewer endpoints than must agree.
         """
         require_endpoints(chain_id, urls, policy)
@@ -223,7 +224,7 @@ class Endpoints:
 
     @property
     def pool(self) -> EndpointPool:
-        """The endpoints with their state."""
+        """Returns the endpoints with their states."""
         return self._pool
 
     async def request(self, request: Request, read: Read) -> Any:
@@ -236,7 +237,7 @@ class Endpoints:
         Args:
             essence: Extracts the part of a result that must be equal.
             request: Request to send.
-            read: Decodes a result; a result that it rejects has no vote.
+            read: Decodes a result. A result that can't be decoded has no vote.
 
         Raises:
             RpcError: enough endpoints returned the same error, too few responded, or they disagree.
@@ -253,10 +254,10 @@ class Endpoints:
         return read(majority[0])
 
     async def opinions(self, request: Request, read: Read) -> list[Any]:
-        """Collects results until enough endpoints have responded; a single one if one endpoint suffices.
+        """Collects results until enough endpoints have responded, or a single result if one endpoint suffices.
 
         Raises:
-            RpcError: too few endpoints returned a result; an endpoint's own error if there is one.
+            RpcError: too few endpoints returned a result. This is an endpoint's own error if there is one.
         """
         if self.agreement == 1:
             return [await self.request(request, read)]
@@ -270,7 +271,7 @@ class Endpoints:
         return results
 
     def _too_few(self, request: Request, count: int, what: str, failures: Sequence[RpcError]) -> DisagreementError:
-        """Returns an error that names the chain and the endpoints that did not respond."""
+        """Returns an error that states the chain and the endpoints that did not respond."""
         text = (
             f"{self._pool.chain}: {self.agreement} endpoints must agree on {request.method}, but {count} of"
             f" {len(self._exchanges)} {what}"
@@ -283,9 +284,9 @@ class Endpoints:
     async def _opinions(
         self, essence: Callable[[Any], Hashable], request: Request, read: Read
     ) -> tuple[dict[Endpoint, Any], list[RpcError]]:
-        """Collects the working endpoints' responses, errors included, until enough agree.
+        """Collects the responses of working endpoints, including errors, until enough of them agree.
 
-        Also returns the failures of the others.
+        Also returns the failures of the other endpoints.
         """
         tasks = {asyncio.create_task(self._opinion(one, request, read)): one for one in self._exchanges}
         waiting = set(tasks)
@@ -327,10 +328,10 @@ class Endpoints:
             _log.warning("no endpoint responds, chain starts once one does", chain=self._pool.chain, endpoints=names)
 
     async def _verify(self, endpoint: Endpoint) -> TransientRpcError | None:
-        """Verifies that an endpoint serves this chain; returns the error if it does not respond.
+        """Verifies that an endpoint serves this chain. If the endpoint does not respond, returns the error.
 
         Raises:
-            WrongChainError: the endpoint serves another chain.
+            WrongChainError: the endpoint serves a different chain.
         """
         try:
             await self._pool.verify(endpoint)

@@ -1,4 +1,7 @@
-"""Caches expensive values for a limited time. Each is computed once for all waiting callers and has a timestamp."""
+"""Caches expensive values for a limited time.
+
+Each value has a timestamp, and is computed once for all waiting callers.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ class Dated(Generic[_T]):
 
 
 class Cached(Generic[_T]):
-    """Computes values in a background thread; any number of threads may read them."""
+    """Computes values in a background thread. Any number of threads may read them."""
 
     def __init__(
         self,
@@ -40,8 +43,8 @@ class Cached(Generic[_T]):
         Args:
             compute: Computes the value.
             lasts: Minimum time in seconds for which a value is reused.
-            oldest: Age in seconds after which a value is no longer returned, even without a newer one; at least
-                twice `lasts`.
+            oldest: Age in seconds after which a value is no longer returned, even if there is no newer one. At
+                least twice `lasts`.
             clock: Current Unix time in seconds.
         """
         self._compute = compute
@@ -57,14 +60,16 @@ class Cached(Generic[_T]):
 
     @property
     def last(self) -> Dated[_T] | None:
-        """The last computed value, however old; None before the first."""
+        """Returns the last computed value regardless of its age, or None before the first."""
         return self._dated
 
     def look(self, patience: float = math.inf) -> Dated[_T] | None:
-        """Returns the value, waiting at most `patience` seconds: the current one, else an older one, else None.
+        """Returns the current value, waiting for at most `patience` seconds.
+
+        Falls back to an older value, then to None.
 
         Raises:
-            Exception: the error of the last computation, if no value is recent enough.
+            Exception: the last computation's error, if no value is recent enough.
         """
         with self._lock:
             now = self._clock()
@@ -85,9 +90,9 @@ class Cached(Generic[_T]):
         return None
 
     def recent(self, patience: float) -> Dated[_T] | None:
-        """Returns a value that is not older than `oldest` without waiting, while a newer one is computed.
+        """Returns, without waiting, a value that is not older than `oldest`, while a newer value is computed.
 
-        Without one, waits at most `patience` seconds; see `look`.
+        If there is no such value, waits for at most `patience` seconds; see `look`.
         """
         return self.look(0) or self.look(patience)
 
@@ -107,10 +112,10 @@ class Cached(Generic[_T]):
 
 
 class AsyncCached(Generic[_T]):
-    """Computes values in the event loop. A failure is raised in all waiting callers and not cached.
+    """Computes values in the event loop. A failure is raised in all waiting callers, and is not cached.
 
     Attributes:
-        last: Last computed value, however old; None before the first.
+        last: Last computed value, regardless of its age; None before the first.
     """
 
     def __init__(
@@ -127,7 +132,7 @@ class AsyncCached(Generic[_T]):
         """Returns the value, at most `lasts` seconds old.
 
         Raises:
-            Exception: the error of the computation.
+            Exception: the computation's error.
         """
         if self.last is not None and 0 <= self._clock() - self.last.at < self._lasts:
             return self.last

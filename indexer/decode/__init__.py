@@ -1,1 +1,1 @@
-"""Decodes answers of `eth_getLogs` to typed Arrow columns, for the live store and for Spark alike."""
+"""Decodes `eth_getLogs` responses to typed Arrow columns. Used for both the live store and Spark."""

@@ -16,7 +16,7 @@ class Rows:
     """Logs of one event that are being decoded.
 
     Attributes:
-        errors: by row, why it can't be decoded; empty for sound rows.
+        errors: error message of each row that can't be decoded, by row.
     """
 
     data: Bytes  # flat
@@ -28,7 +28,7 @@ class Rows:
         self.errors = np.full(len(self.starts), "", dtype=object)
 
     def refuse(self, bad: Flags, why: str) -> None:
-        """Records an error for rows without one."""
+        """Records an error for those rows that have no error yet."""
         if bad.any():
             self.errors[bad & (self.errors == "")] = why
 
@@ -40,7 +40,7 @@ class Rows:
 
 
 def gather(data: Bytes, starts: Integers, width: int, valid: Flags) -> Bytes:
-    """Returns slices of equal width, shape (rows, width); zeros for rows that are not `valid`."""
+    """Returns slices of equal width as an array of shape (rows, width), with zeros for rows that are not `valid`."""
     out = np.zeros((len(starts), width), np.uint8)
     if valid.any():
         out[valid] = slices(data, starts[valid], width)
@@ -48,7 +48,7 @@ def gather(data: Bytes, starts: Integers, width: int, valid: Flags) -> Bytes:
 
 
 def slices(data: Bytes, starts: Integers, width: int) -> Bytes:
-    """Returns slices of equal width within the data, shape (rows, width)."""
+    """Returns slices of equal width as an array of shape (rows, width). All slices must lie within the data."""
     # As one value of `width` bytes each, numpy copies them whole; as rows of bytes, byte by byte.
     windows = np.ndarray((len(data) - width + 1,), f"V{width}", data, strides=(1,))
     return windows[starts].view(np.uint8).reshape(-1, width)
@@ -60,7 +60,7 @@ def to_uint64(words: Bytes) -> NDArray[np.uint64]:
 
 
 def exceeds(words: Bytes, bits: int) -> Flags:
-    """Returns which 32-byte words exceed an unsigned integer of `bits` bits, a multiple of eight."""
+    """Returns which 32-byte words do not fit into an unsigned integer of `bits` bits, a multiple of eight."""
     # Eight bytes at a time, in the machine's own order: whether any is not zero is the same in each.
     eights = np.ascontiguousarray(words).view(np.uint64)
     whole, more = divmod(32 - bits // 8, 8)
@@ -73,7 +73,7 @@ def exceeds(words: Bytes, bits: int) -> Flags:
 
 
 def unsigned(rows: Rows, words: Bytes, bits: int, name: str) -> NDArray[np.uint64]:
-    """Decodes a ``uint8`` … ``uint64`` from each word; a larger value is an error."""
+    """Decodes a ``uint8`` … ``uint64`` from each word. Larger values are errors."""
     rows.refuse(exceeds(words, bits), f"{name} is not a uint{bits}")
     return to_uint64(words)
 
@@ -85,7 +85,7 @@ def boolean(rows: Rows, words: Bytes, name: str) -> Flags:
 
 
 def address(rows: Rows, words: Bytes, name: str) -> Bytes:
-    """Decodes an ``address`` from each word, left-padded as in messages."""
+    """Decodes an ``address`` from each word. The result is left-padded to 32 bytes, as in messages."""
     rows.refuse(exceeds(words, 160), f"{name} is not an address")
     return words
 
@@ -96,11 +96,11 @@ def dynamic_bytes(rows: Rows, pointers: Bytes, head_length: int, name: str) -> t
     Args:
         rows: the logs.
         pointers: the head words of the parameter.
-        head_length: length of the head in bytes; content begins behind it.
-        name: for errors.
+        head_length: length of the head in bytes; the content follows it.
+        name: parameter name, for errors.
 
     Returns:
-        Start in the flat data and length by row; 0 and 0 for an error.
+        Start offset in the flat data and length of each row's value; both are 0 for rows with an error.
     """
     offsets = _size(rows, pointers, f"the offset of {name}")
     rows.refuse(offsets < head_length, f"the offset of {name} points into the head")

@@ -1,8 +1,8 @@
-"""Decodes logs of Waybill's contracts to rows of the events table.
+"""Decodes the logs of Waybill's contracts to rows of the events table.
 
-Every log becomes exactly one row, with its topics and data. A malformed event of Waybill's is quarantined: it is not
-decoded, and `error` has the reason, so that nothing is dropped or stops the stream. `events_of_logs` decodes the raw logs of the lake
-again.
+Every log becomes exactly one row, with its topics and data. A malformed event is quarantined: its row is not
+decoded, and the column `error` has the reason. Nothing is dropped, and nothing stops the stream.
+`events_of_logs` decodes the lake's raw logs again.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Emitters:
 
     @property
     def addresses(self) -> tuple[bytes, ...]:
-        """All addresses, the router's first."""
+        """Returns all addresses, starting with the router."""
         return (self.router, *sorted(self.adapters))
 
     def with_adapters(self, adapters: Iterable[bytes]) -> Emitters:
@@ -86,14 +86,14 @@ class Emitters:
 
 
 def events_table(logs: RawLogs, emitters: Emitters) -> pa.Table:
-    """Decodes logs to events, in the order of the chain.
+    """Decodes logs to events, in chain order.
 
     Args:
-        logs: logs of one chain, each with its block's time.
+        logs: logs of one chain, with block times.
         emitters: Waybill's contracts on that chain.
 
     Returns:
-        A table of `schemas.EVENTS`, one row per log.
+        A table with the schema `schemas.EVENTS`, one row per log.
     """
     parts = [_rows_of_one_topic(logs, emitters, rows, signature) for rows, signature in _by_topic(logs)]
     table = pa.concat_tables(parts) if parts else schemas.EVENTS.empty_table()
@@ -101,20 +101,20 @@ def events_table(logs: RawLogs, emitters: Emitters) -> pa.Table:
 
 
 def logs_table(logs: RawLogs, emitters: Emitters) -> pa.Table:
-    """Returns raw logs in the order of the chain, as `schemas.LOGS`; arguments as for `events_table`."""
+    """Returns raw logs in chain order, with the schema `schemas.LOGS`. Takes the same arguments as `events_table`."""
     columns = _place(logs, emitters, np.arange(len(logs)))
     table = pa.table([columns[field.name].cast(field.type) for field in schemas.LOGS], schema=schemas.LOGS)
     return table.sort_by([("block_number", "ascending"), ("log_index", "ascending")])
 
 
 def events_of_logs(rows: pa.Table) -> pa.Table:
-    """Decodes raw logs of the lake to events, in the order of each chain.
+    """Decodes raw logs from the lake to events, in the order of each chain.
 
     Args:
-        rows: `schemas.LOGS`, of any chains. Each log was emitted by its router or by one of the router's adapters.
+        rows: rows of `schemas.LOGS`, from any number of chains. A router or one of its adapters emitted each log.
 
     Returns:
-        A table of `schemas.EVENTS`, one row per log.
+        A table with the schema `schemas.EVENTS`, one row per log.
     """
     parts = [schemas.EVENTS.empty_table()]
     for source in rows.select(["chain_id", "router"]).group_by(["chain_id", "router"]).aggregate([]).to_pylist():
@@ -126,7 +126,7 @@ def events_of_logs(rows: pa.Table) -> pa.Table:
 
 
 def registered_adapters(logs: RawLogs, router: bytes) -> dict[bytes, int]:
-    """Returns the adapters, 20 bytes each, that the router registered in these logs, with the first block of each."""
+    """Returns the adapters (20 bytes each) that the router registered in these logs, by first block of registration."""
     topics = np.ascontiguousarray(logs.topics[:, 0]).view("V32").ravel()
     registers = np.zeros(len(logs), bool)
     for event in REGISTRATIONS:
@@ -196,7 +196,7 @@ def _table(columns: Mapping[str, pa.Array], length: int) -> pa.Table:
 def _decode(
     work: abi.Rows, logs: RawLogs, emitters: Emitters, rows: Integers, signature: EventSignature
 ) -> dict[str, pa.Array]:
-    """Decodes the columns of one event; errors of malformed rows are recorded in `work`."""
+    """Decodes the columns of one kind of event. Records the errors of malformed rows in `work`."""
     _check_emitter(work, logs.address[rows], emitters, signature)
     work.refuse(logs.topic_count[rows] != len(signature.indexed) + 1, "the number of topics is wrong")
     head_length = 32 * len(signature.unindexed)
@@ -249,7 +249,7 @@ def _routed_columns(
     words: Mapping[str, tuple[str, Bytes]],
     emitters: Emitters,
 ) -> dict[str, pa.Array]:
-    """Decodes the envelope; fields that the log itself states must match."""
+    """Decodes the envelope. Fields that the log repeats must match."""
     count = len(starts)
     expected = {
         "message_id": words["message_id"][1],
@@ -274,7 +274,7 @@ def _column_type(name: str) -> pa.DataType:
 
 
 def _fitting(work: abi.Rows, name: str, column: pa.Array) -> pa.Array:
-    """Converts a column to its table's type; a uint64 that does not fit is an error."""
+    """Converts a column to its type in the table. A uint64 that does not fit is an error."""
     if not pa.types.is_unsigned_integer(column.type) or _column_type(name) == schemas.UINT64:
         return column
     values = column.to_numpy()
@@ -286,16 +286,16 @@ def _fitting(work: abi.Rows, name: str, column: pa.Array) -> pa.Array:
 def envelope_columns(
     rows: Rows, starts: Integers, lengths: Integers, expected: dict[str, Bytes]
 ) -> dict[str, pa.Array]:
-    """Decodes envelopes; a malformed one is an error of its row.
+    """Decodes envelopes. A malformed envelope is recorded as an error of its row.
 
     Args:
-        rows: the logs that the envelopes are in.
-        starts: where in the flat data each envelope begins.
-        lengths: bytes of each.
-        expected: fields that the log itself states, which the envelope must repeat.
+        rows: logs that contain the envelopes.
+        starts: start offset of each envelope in the flat data.
+        lengths: length of each envelope in bytes.
+        expected: fields that the log contains as well; the envelope must have the same values.
 
     Returns:
-        A column per field that is not in `expected`, and `payload_hash`.
+        A column for each field that is not in `expected`, and the column `payload_hash`.
     """
     whole = lengths >= HEADER_LENGTH
     rows.refuse(~whole, f"the envelope has fewer than {HEADER_LENGTH} bytes")

@@ -31,14 +31,14 @@ def fixed_width(values: Sequence[str], width: int) -> Bytes:
     """Decodes a column such as hashes or addresses.
 
     Args:
-        values: texts ``0x…`` of `width` bytes each.
+        values: hexadecimal strings ``0x…`` of `width` bytes each.
         width: bytes per value.
 
     Returns:
-        Shape (len(values), width).
+        An array of shape (len(values), width).
 
     Raises:
-        HexError: a value has another length, no ``0x``, or a character that is not a digit.
+        HexError: a value has the wrong length, lacks ``0x``, or contains a character that is not a hexadecimal digit.
     """
     joined = "".join(values)
     length = 2 + 2 * width
@@ -59,10 +59,10 @@ def variable_width(values: Sequence[str]) -> tuple[Bytes, Integers]:
     """Decodes a column such as logs' data.
 
     Returns:
-        The bytes of all values one after another, and len(values) + 1 offsets into them.
+        The concatenated bytes of all values, and len(values) + 1 offsets into them.
 
     Raises:
-        HexError: as for `fixed_width`, or an odd number of digits.
+        HexError: as for `fixed_width`, or a value has an odd number of digits.
     """
     lengths = np.fromiter(map(len, values), np.int64, len(values)) - 2
     if (lengths < 0).any() or (lengths % 2).any():

@@ -1,4 +1,4 @@
-"""Reads logs as columns from an answer of `eth_getLogs` or from the lake."""
+"""Reads logs as columns, from an `eth_getLogs` response or from the lake."""
 
 from __future__ import annotations
 
@@ -24,12 +24,15 @@ _NO_TOPIC: Final = "0x" + "00" * 32
 
 
 class MalformedLogsError(ValueError):
-    """An answer with a malformed log. It says nothing about the chain; the request is retried."""
+    """A response with a malformed log.
+
+    It is the endpoint's fault and says nothing about the chain; the request is retried.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawLogs:
-    """Logs as columns; every array has one row per log, except `data`."""
+    """Logs as columns. Every array except `data` has one row per log."""
 
     block_number: Integers
     block_hash: Bytes  # (logs, 32)
@@ -46,11 +49,11 @@ class RawLogs:
         return len(self.block_number)
 
     def emitted_by(self, address: bytes) -> Flags:
-        """Returns which logs a contract emitted; its address has 20 bytes."""
+        """Returns which logs were emitted by the contract with the given 20-byte address."""
         return np.asarray(np.ascontiguousarray(self.address).view("V20").ravel() == np.frombuffer(address, "V20")[0])
 
     def only(self, chosen: Flags) -> RawLogs:
-        """Returns the chosen logs."""
+        """Returns the selected logs."""
         lengths = np.diff(self.data_offsets)
         arrays = {name: getattr(self, name)[chosen] for name in _PER_LOG}
         offsets = np.zeros(int(chosen.sum()) + 1, np.int64)
@@ -65,7 +68,7 @@ def logs_of_rows(rows: pa.Table) -> RawLogs:
     """Reads logs from rows of the lake.
 
     Args:
-        rows: `schemas.LOGS`, of one chain.
+        rows: rows of `schemas.LOGS` from one chain.
     """
     topics, topic_offsets = _flat(rows["topics"])
     data, data_offsets = _flat(rows["data"])
@@ -98,7 +101,7 @@ def _flat(column: pa.ChunkedArray) -> tuple[Bytes, Integers]:
 
 
 def raw_logs(logs: Sequence[Mapping[str, Any]]) -> RawLogs:
-    """Decodes the logs in an answer's `result`.
+    """Decodes the logs in a response's `result`.
 
     Raises:
         MalformedLogsError: a log lacks a field or has an invalid one.
@@ -122,11 +125,11 @@ def raw_logs(logs: Sequence[Mapping[str, Any]]) -> RawLogs:
             data_offsets=data_offsets,
         )
     except (HexError, KeyError, TypeError, AttributeError) as error:
-        raise MalformedLogsError(f"a log has a missing or wrong field: {error}") from error
+        raise MalformedLogsError(f"a log has a missing or invalid field: {error}") from error
 
 
 def quantities_or(default: int, values: Sequence[str | None]) -> Integers:
-    """Decodes quantities, of which some may be missing."""
+    """Decodes quantities; missing ones become `default`."""
     known = [value for value in values if value is not None]
     numbers = np.full(len(values), default, np.int64)
     numbers[[value is not None for value in values]] = quantities(known)

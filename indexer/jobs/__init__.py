@@ -1,1 +1,1 @@
-"""Jobs behind the commands: the running index, a backfill, refreshes, verification and repair."""
+"""The jobs that commands run: the running index, backfills, refreshes, verification and repair."""

@@ -49,14 +49,16 @@ def backfill(
 ) -> None:
     """Reads each chain that is far behind its last final block into the lake.
 
-    Executors fetch logs and write them to Delta. A commit holds about a minute's work, which is what an interruption costs.
+    Executors fetch logs and write them to Delta. A commit holds about a minute's work, so an interruption loses
+    at most that.
 
     Args:
-        spark: a session.
-        chains: the chains.
-        settings: how to read them.
+        spark: Spark session.
+        chains: chains to read.
+        settings: settings of the index.
         lake: the lake to extend.
-        lacking: chains whose lake has lost blocks that the store has partly pruned; they are read however few blocks that is.
+        lacking: chains whose lake has lost blocks that the store has partly pruned. They are read even if only
+            few blocks are missing.
     """
     for chain in chains:
         with ChainReader(chain, settings.limits) as reader:
@@ -73,18 +75,21 @@ def backfill(
                 last, begun = min(first + size - 1, final.number), time.monotonic()
                 blocks = FinalBlocks(first, last, reader.header(last).hash)
                 found = _read_into_lake(spark, found, settings.limits, lake, blocks)
-                log.info("read final blocks", chain=chain.chain_id, block=last, of=final.number)
+                log.info("read final blocks", chain=chain.chain_id, block=last, last_final=final.number)
                 first, size = last + 1, next_commit(last - first + 1, time.monotonic() - begun)
 
 
 def next_commit(blocks: int, seconds: float) -> int:
-    """Returns the number of blocks of the next commit: at most twice, at least half of the last."""
+    """Returns the number of blocks in the next commit, between half and twice that of the last one."""
     fitting = int(blocks * _COMMIT_SECONDS / max(seconds, 0.001))
     return max(_FEWEST_IN_A_TASK, min(2 * blocks, max(blocks // 2, fitting)))
 
 
 class TaskPlan(NamedTuple):
-    """Distribution of blocks: `tasks` tasks read ranges of `step` blocks, `at_once` ranges concurrently in each."""
+    """The distribution of blocks over `tasks` tasks.
+
+    Each reads ranges of `step` blocks, `at_once` ranges concurrently.
+    """
 
     step: int
     tasks: int
@@ -92,10 +97,11 @@ class TaskPlan(NamedTuple):
 
     @classmethod
     def of(cls, blocks: int, cores: int, policy: EndpointPolicy) -> TaskPlan:
-        """Plans for a number of blocks, a number of cores, and an endpoint's policy.
+        """Plans the distribution of a number of blocks over a number of cores, under an endpoint's policy.
 
-        Without a rate limit, cores are scarce: each gets several tasks of one range. With one, as many ranges are read concurrently as
-        keep the endpoint busy, in no more tasks than there are cores: a waiting task would hold a share of the limit.
+        Without a rate limit, the cores are the bottleneck, so each core gets several tasks of one range. With a
+        rate limit, the plan reads just enough ranges concurrently to keep the endpoint busy, in no more tasks
+        than there are cores, because a waiting task would hold a share of the limit.
         """
         at_once = ranges_at_once(policy)
         shares = _TASKS_PER_CORE * max(1, cores) if at_once is None else at_once
@@ -109,7 +115,7 @@ class TaskPlan(NamedTuple):
 
 
 def ranges_at_once(policy: EndpointPolicy) -> int | None:
-    """Returns how many concurrent requests keep a rate-limited endpoint busy; None without a limit."""
+    """Returns how many concurrent requests keep a rate-limited endpoint busy, or None without a rate limit."""
     rate = policy.requests_per_second
     return None if rate is None else math.ceil(rate * _ANSWER_SECONDS)
 
@@ -119,8 +125,9 @@ def _read_into_lake(
 ) -> ChainConfig:
     """Reads blocks into the lake, and returns the chain with the adapters that its router registered in them.
 
-    Looking for registrations first would request every range twice. Most deployments name all adapters; others are read
-    again, since a task does not know the registrations in another task's blocks.
+    Searching for registrations first would request every range twice. Most deployment files list all adapters.
+    If one does not, its range is read again, since a task does not know the registrations in another task's
+    blocks.
     """
     while True:
         logs = _read(spark, chain, limits, blocks).persist()
@@ -131,12 +138,12 @@ def _read_into_lake(
                 return chain
         finally:
             logs.unpersist()
-        log.info("reading again with adapters that the deployment lacks", chain=chain.chain_id, adapters=len(new))
+        log.info("reading again with adapters missing from the deployment", chain=chain.chain_id, adapters=len(new))
         chain = chain.with_adapters(new)
 
 
 def _read(spark: SparkSession, chain: ChainConfig, limits: SourceLimits, blocks: FinalBlocks) -> DataFrame:
-    """Returns the logs of a range, `schemas.LOGS`, read by executors."""
+    """Returns the logs of a range with the schema `schemas.LOGS`, read by executors."""
     plan = TaskPlan.of(blocks.last - blocks.first + 1, _cores(spark), chain.endpoints)
     task = RangeReader(
         chain=replace(chain, endpoints=replace(chain.endpoints.shared_by(plan.tasks), try_seconds=_TRY_SECONDS)),
@@ -150,7 +157,10 @@ def _read(spark: SparkSession, chain: ChainConfig, limits: SourceLimits, blocks:
 
 
 def _adapters_in(logs: DataFrame) -> set[bytes]:
-    """Returns the adapters, 20 bytes each, that routers registered. There are few, so they are collected."""
+    """Returns the adapters (20 bytes each) that routers registered.
+
+    They are few, so they are collected in the driver.
+    """
     registers = col("address") == col("router")
     registers &= substring("topics", 1, 32).isin(*[bytearray(topic) for topic in REGISTRATIONS])
     found = logs.where(registers).select(substring("topics", 77, 20).alias("adapter")).distinct().collect()
@@ -158,24 +168,24 @@ def _adapters_in(logs: DataFrame) -> set[bytes]:
 
 
 def _cores(spark: SparkSession) -> int:
-    """Returns the number of tasks that run concurrently: Spark splits a range into as many partitions."""
+    """Returns the number of tasks that run concurrently. Spark splits a range into as many partitions."""
     return spark.range(_MORE_THAN_CORES).select(spark_partition_id()).distinct().count()
 
 
 def fill_store(chains: Sequence[ChainConfig], settings: IndexSettings, store: Store, lake: Lake) -> None:
     """Fills the store from the lake.
 
-    Replaces the store's blocks that were not final, since the chain may have reorganised meanwhile. Before
-    that, compares the last final blocks of lake and store with the chain's.
+    Replaces those of the store's blocks that were not final, since the chain may have reorganised since. Before
+    that, checks the last final blocks of lake and store against the chain.
 
     Args:
-        chains: the chains.
-        settings: how to read them.
+        chains: chains to read.
+        settings: settings of the index.
         store: the store to fill.
         lake: the lake to read.
 
     Raises:
-        FinalityViolatedError: a chain does not have the lake's last block, though it has the store's last final one.
+        FinalityViolatedError: a chain has the store's last final block, but not the lake's last block.
         RpcError: a chain can't be read.
     """
     positions = store.positions()
@@ -197,12 +207,15 @@ def fill_store(chains: Sequence[ChainConfig], settings: IndexSettings, store: St
                 range_ = _final_range(reader, start, end, last, parent)
                 store.apply(lake.events(chain.chain_id, start, end), {chain.chain_id: range_})
                 parent = range_.block_hash[:HASH_PREFIX]
-                log.info("filled the store from the lake", chain=chain.chain_id, block=end, of=last)
+                log.info("filled the store from the lake", chain=chain.chain_id, block=end, last_block=last)
             store.note_lake({chain.chain_id: last})
 
 
 def _has_final(reader: ChainReader, position: ChainPosition) -> bool:
-    """Returns whether the chain has the store's last final block. If not, the stream will halt the chain and report why."""
+    """Returns whether the chain has the store's last final block.
+
+    If it does not, the stream will halt the chain and report the reason.
+    """
     return not position.final_hash or reader.has(position.final_block, position.final_hash)
 
 

@@ -1,4 +1,4 @@
-"""Reads the whole history: from the lake as far as it reaches, then from the store."""
+"""Reads the whole history: from the lake up to its last block, then from the store."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _ROWS_IN_A_PART: Final = 100_000  # about
 
 
 class History:
-    """Reads the lake and the store as one. The index may be running."""
+    """Reads lake and store as one history. The index may be running meanwhile."""
 
     def __init__(self, engine: Engine, lake: Lake) -> None:
-        """Reads through `engine`, and from `lake`."""
+        """Creates the reader of the store behind `engine`, and of `lake`."""
         self._engine = engine
         self._lake = lake
 
@@ -33,17 +33,17 @@ class History:
             return {row["chain_id"]: position_of(row) for row in rows}
 
     def last_of_lake(self, chain: int) -> tuple[int, bytes] | None:
-        """Returns number and hash of the chain's last block in the lake; see `Lake.last_known`."""
+        """Returns the number and hash of the chain's last block in the lake; see `Lake.last_known`."""
         return self._lake.last_known(chain)
 
     def events(self, chain: int, first: int, last: int, columns: Sequence[str] | None = None) -> pa.Table:
         """Returns the events of a range of blocks, in order.
 
         Args:
-            chain: its id.
+            chain: chain id.
             first: the first block.
-            last: the last block, included.
-            columns: of `schemas.EVENTS`; all if not given.
+            last: the last block (inclusive).
+            columns: columns of `schemas.EVENTS` to return; all by default.
         """
         names = schemas.EVENTS.names if columns is None else list(columns)
         in_lake = self._lake.last_block(chain)
@@ -58,7 +58,7 @@ class History:
     def parts(self, chain: int, first: int, last: int, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Yields the events of a range of blocks in parts, so that any history fits into memory.
 
-        A part has whole blocks with about a hundred thousand events. See `events` for the arguments.
+        Each part consists of whole blocks and has about a hundred thousand events. See `events` for the arguments.
         """
         blocks = _FIRST_PART
         while first <= last:
@@ -69,7 +69,7 @@ class History:
             blocks = 2 * blocks if len(part) < _ROWS_IN_A_PART else max(1, blocks // 2)
 
     def blocks(self, chain: int, first: int, last: int) -> list[tuple[int, bytes]]:
-        """Returns number and hash of the blocks with logs in a range, in order."""
+        """Returns the number and hash of each block with logs in a range, in order."""
         in_lake = self._lake.last_block(chain)
         found: set[tuple[int, bytes]] = set()
         if in_lake is not None and first <= in_lake:
@@ -88,6 +88,6 @@ PLACE: Final = ("block_number", "log_index", "block_hash", "event", "message_id"
 
 
 def places(events: pa.Table) -> set[tuple[object, ...]]:
-    """Returns the columns `PLACE` of each event."""
+    """Returns each event's place on the chain: the values of the columns in `PLACE`."""
     columns = [events[name].to_pylist() for name in PLACE]
     return set(zip(*columns, strict=True))

@@ -1,4 +1,4 @@
-"""Runs the index: catches up, then follows the chains until it is stopped, or stops at their heads."""
+"""Runs the index. Catches up, then either follows the chains until stopped, or stops at their heads."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MOST_FAILURES_AT_ONCE = 5  # of Spark in a row, for a run that ends at the head
 
 
 class Index:
-    """Store, lake and chains of one deployment, with a Spark session."""
+    """The store, the lake and the chains of one deployment, with a Spark session."""
 
     def __init__(
         self,
@@ -46,10 +46,10 @@ class Index:
         """Opens store and lake.
 
         Args:
-            deployment: the chains.
-            settings: how to run.
-            spark: a session that knows the `evm` source.
-            clock: Unix seconds.
+            deployment: deployment whose chains are indexed.
+            settings: settings of the index.
+            spark: Spark session with the `evm` source registered.
+            clock: returns Unix seconds.
             outage: counts Spark's failures across sessions.
 
         Raises:
@@ -117,7 +117,7 @@ class Index:
         self._follow_adapters()
 
     def _follow_adapters(self) -> None:
-        """Adds the adapters that routers registered after the deployment: they emit Waybill's events, too."""
+        """Adds the adapters that routers registered after the deployment, because these emit Waybill's events too."""
         taken = adapters_of(self._store.engine)
         self._chains = [chain.with_adapters(taken.get(chain.chain_id, ())) for chain in self._chains]
 
@@ -132,11 +132,11 @@ class _Progress:
     def __init__(self) -> None:
         self._logged_at = float("-inf")
 
-    def __call__(self, done: int, of: int) -> None:
-        """Takes the number of finished messages, and of all."""
+    def __call__(self, done: int, total: int) -> None:
+        """Reports that `done` of `total` messages are finished."""
         now = time.monotonic()
         if now - self._logged_at >= _LOG_EVERY:
-            log.info("recomputing statuses derived by another version", messages=done, of=of)
+            log.info("recomputing statuses derived by a different version", messages=done, total=total)
             self._logged_at = now
 
 
@@ -146,7 +146,7 @@ def start_blocks(chains: list[ChainConfig]) -> dict[int, int]:
 
 
 def check_chains(deployment: Deployment, settings: IndexSettings) -> None:
-    """Reads each chain's head, so that a wrong URL is reported before Spark starts.
+    """Reads each chain's head, to report a wrong URL before Spark starts.
 
     Raises:
         WrongChainError: an endpoint serves another chain.
@@ -168,14 +168,14 @@ def run_index(
     stop: threading.Event | None = None,
     master: str | None = None,
 ) -> None:
-    """Runs the index in its own Spark session, and in a new one after an outage.
+    """Runs the index in its own Spark session. After an outage, continues in a new session.
 
     Args:
-        deployment: the chains.
-        settings: how to run.
-        once: stop at the chains' heads.
-        stop: stops the index when set; without it the index runs until it fails.
-        master: of a Spark cluster; see `spark_session`.
+        deployment: deployment whose chains are indexed.
+        settings: settings of the index.
+        once: whether to stop at the chains' heads.
+        stop: event that stops the index; if None, the index runs until it fails.
+        master: master URL of a Spark cluster; see `spark_session`.
 
     Raises:
         IndexerError: the index can't start or continue, or another index is using its folder.
@@ -205,12 +205,12 @@ def run_backfill(deployment: Deployment, settings: IndexSettings, *, master: str
     """Reads all final blocks of each chain into the lake, and stops.
 
     Args:
-        deployment: the chains.
-        settings: how to read them.
-        master: of a Spark cluster; see `spark_session`.
+        deployment: deployment whose chains are indexed.
+        settings: settings of the index.
+        master: master URL of a Spark cluster; see `spark_session`.
 
     Raises:
-        IndexerError: the index runs in the same folder, or a chain can't be read.
+        IndexerError: the index is running in the same folder, or a chain can't be read.
     """
     check_chains(deployment, settings)
     with (

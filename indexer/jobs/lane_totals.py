@@ -1,4 +1,7 @@
-"""Computes the totals of a lane from events: the count and sum that its routers keep (`contracts/types/MessageRecords.sol`)."""
+"""Computes a lane's totals from events.
+
+The same count and sum that its routers keep (`contracts/types/MessageRecords.sol`).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _LIMBS: Final = 6  # of 32 bits: their sums do not leave 64 bits before the four
 
 
 class Direction(StrEnum):
-    """One of a router's two totals of a lane."""
+    """The direction of a total: a router keeps two totals for each lane."""
 
     SENT = "sent"
     EXECUTED = "executed"
@@ -54,13 +57,15 @@ class LaneTotal:
 
 
 def lane_totals(parts: Iterable[pa.Table]) -> dict[LaneEnd, LaneTotal]:
-    """Returns the messages that one chain's events created and executed, by lane.
+    """Returns the totals of the messages that were created and executed according to one chain's events, by lane.
 
-    A `MessageIdCreated` counts a message as sent, to the destination in the `MessageRouted` or `MessageUnfunded` of
-    the same id; each `MessageExecuted` counts it as executed. Duplicates are not removed, so that a repeated log is detected.
+    A `MessageIdCreated` counts a message as sent; the destination is in the `MessageRouted` or
+    `MessageUnfunded` with the same id. Each `MessageExecuted` counts a message as executed. Duplicates are not
+    removed, so that repeated logs are detected.
 
     Args:
-        parts: events of one chain with `COLUMNS`, read one after the other. All events of a block are in one part.
+        parts: events of one chain, with the columns `COLUMNS`, consumed one part at a time. All events of a
+            block are in the same part.
     """
     found: dict[LaneEnd, LaneTotal] = {}
     for part in parts:

@@ -16,9 +16,9 @@ def exclusive(path: Path, work: str, advice: str) -> Iterator[None]:
     """Holds the lock, and writes this process's id into the file.
 
     Args:
-        path: the file; its folder is created if it is missing.
-        work: names the work in the error, such as "an index".
-        advice: what to do, for the error.
+        path: the lock file; a missing folder is created.
+        work: description of the work for the error, such as "an index".
+        advice: next step for the error.
 
     Raises:
         IndexerError: another process holds the lock.

@@ -8,10 +8,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 
 class Periodic:
-    """Runs a task repeatedly in one thread. The caller of `tick` does not wait for it."""
+    """Runs a task repeatedly in a thread of its own. `tick` does not wait for the task."""
 
     def __init__(self, name: str, interval: float, task: Callable[[], None]) -> None:
-        """Schedules the first run after `interval` seconds, and each later one that long after the end of the last."""
+        """Schedules the first run in `interval` seconds.
+
+        Each later run starts `interval` seconds after the previous one has ended.
+        """
         self._interval = interval
         self._task = task
         self._pool = ThreadPoolExecutor(1, name)
@@ -22,7 +25,7 @@ class Periodic:
         """Starts the task if it is due and not running.
 
         Raises:
-            Exception: what the last run raised.
+            Exception: the exception that the last run raised.
         """
         if self._run is not None:
             if not self._run.done():

@@ -16,16 +16,16 @@ log = structlog.get_logger(__name__)
 def promote(store: Store, lake: Lake, start_blocks: Mapping[int, int]) -> dict[int, int]:
     """Appends newly final blocks to the lake.
 
-    Writes Parquet, then one Delta commit, then a note in the store. A crash in between loses nothing: the lake itself records
-    each chain's last block, and the store drops no event.
+    Writes Parquet files, then one Delta commit, then a note in the store. A crash between these steps loses
+    nothing: the lake itself records each chain's last block, and the store drops no event.
 
-    Skips a chain whose lake has lost blocks that the store has partly pruned (see `lost_blocks`), and a chain whose
-    lake and store have different blocks at the end of the lake.
+    Skips chains whose lake has lost blocks that the store has partly pruned (see `lost_blocks`), and chains
+    whose store has a different block at the lake's last height.
 
     Args:
-        store: where the events are.
-        lake: where they go.
-        start_blocks: by chain, the first block that was read.
+        store: source of the events.
+        lake: lake to append to.
+        start_blocks: first block that was read, by chain.
 
     Returns:
         The last block in the lake by chain; chains without new blocks are omitted.
@@ -57,13 +57,13 @@ def kept_in_lake(store: Store, lake: Lake) -> dict[int, int]:
 
 
 def _joins(store: Store, lake: Lake, chain: int) -> bool:
-    """Returns whether the lake's last block is on the store's branch, as far as the store knows it."""
+    """Returns whether the lake's last block is on the same branch as the store, as far as the store can tell."""
     known = lake.last_known(chain)
     ours = None if known is None else store.hash_of(chain, known[0])
     if known is None or ours is None or known[1].startswith(ours):
         return True
     log.error(
-        "lake not extended: its last block differs from the store's; run `waybill index verify --repair`",
+        "lake not extended: lake and store disagree about the lake's last block; run `waybill index verify --repair`",
         chain=chain,
         block=known[0],
         lake=f"0x{known[1].hex()}",
@@ -76,12 +76,13 @@ def lost_blocks(store: Store, lake: Lake, start_blocks: Mapping[int, int]) -> di
     """Returns the blocks that the lake has lost, and whose events the store may have pruned.
 
     Args:
-        store: has the lake's last block, as recorded by the last append.
-        lake: a folder or commit of it may have been deleted or reverted.
-        start_blocks: by chain, the first block that was read; others are left out.
+        store: store in which the last append recorded the lake's last block.
+        lake: lake of which a folder or a commit may have been deleted or reverted.
+        start_blocks: first block that was read, by chain; other chains are skipped.
 
     Returns:
-        The first and the last lost block by chain. Empty while the store still has them all: then `promote` restores them.
+        The first and the last lost block by chain. A chain is left out while the store still has all its lost
+            blocks, because `promote` then restores them.
     """
     if not store.has_pruned():
         return {}

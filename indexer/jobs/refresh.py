@@ -31,13 +31,13 @@ def run_refresh(
     """Refreshes the tables in a new Spark session, unless they are up to date; see `indexer.pipeline.refresh.refresh`.
 
     Args:
-        settings: of the index.
-        attested: `schemas.ATTESTED`; None without a relayer.
-        paid: `schemas.PAID`; None without a relayer.
-        chain_names: by EIP-155 id.
-        full: recompute everything from bronze.
-        keep_hours: hours for which earlier versions of the tables can be read.
-        master: of a Spark cluster; see `batch_session`.
+        settings: settings of the index.
+        attested: rows of `schemas.ATTESTED`; None without a relayer.
+        paid: rows of `schemas.PAID`; None without a relayer.
+        chain_names: chain names by EIP-155 id.
+        full: whether to recompute everything from bronze.
+        keep_hours: number of hours for which earlier versions of the tables stay readable.
+        master: master URL of a Spark cluster; see `batch_session`.
 
     Raises:
         IndexerError: Spark fails, or another refresh is running.

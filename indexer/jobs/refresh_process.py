@@ -1,4 +1,4 @@
-"""Refreshes the tables in a separate process, so that the running index stays small and continues meanwhile."""
+"""Refreshes the tables in a separate process, so that the index stays small and keeps running."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RefreshProcess:
     """Runs at most one refresh at a time. Use it from one thread."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        """Takes the command that refreshes the tables; an empty one disables refreshes."""
+        """Takes the command that refreshes the tables. An empty command disables refreshes."""
         self._command = command
         self._process: subprocess.Popen[str] | None = None
 
@@ -38,14 +38,14 @@ class RefreshProcess:
         )
 
     def run(self) -> None:
-        """Refreshes, and waits."""
+        """Runs a refresh, and waits until it has ended."""
         self.start()
         if self._process is not None:
             _, errors = self._process.communicate()
             self._report(errors)
 
     def is_running(self) -> bool:
-        """Returns whether a refresh is running; logs why the last one failed."""
+        """Returns whether a refresh is running. If the last refresh failed, logs the reason."""
         if self._process is None:
             return False
         if self._process.poll() is None:

@@ -1,4 +1,4 @@
-"""Handles finality violations: marks the messages concerned, and on demand follows the chain again."""
+"""Handles finality violations: marks the affected messages, and on demand makes the index follow the chain again."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Violation:
     """Final blocks that a chain no longer has.
 
     Attributes:
-        fork: the last block with events that the chain still has.
-        fork_hash: its hash; empty if the chain has no block of the index any more.
-        final: the final block that the chain lacks, number and hash: the store's, or the lake's.
-        events: the index's events above the fork: id, place, name and transaction.
+        fork: number of the last block with events that the chain still has.
+        fork_hash: hash of that block; empty if the chain no longer has any block of the index.
+        final: number and hash of the store's or the lake's final block that the chain lacks.
+        events: the index's events above the fork, with id, place, name and transaction.
     """
 
     chain_id: int
@@ -41,7 +41,7 @@ class Violation:
     events: pa.Table = field(repr=False)
 
     def marks(self) -> Iterator[tuple[bytes, int, str]]:
-        """Yields each message that lost final events: id, lowest block, and evidence."""
+        """Yields the id, lowest affected block and evidence of each message that lost final events."""
         gone: dict[bytes, list[tuple[int, str, str]]] = defaultdict(list)
         for row in self.events.to_pylist():
             if row["message_id"] is not None and row["block_number"] <= self.final[0]:
@@ -58,10 +58,10 @@ class Violation:
 
 
 def lake_mismatch(reader: ChainReader, lake: Lake) -> str | None:
-    """Returns why nothing may be appended to the lake if the chain lacks its last block, else None.
+    """Returns the reason why nothing may be appended to the lake if the chain lacks the lake's last block, else None.
 
     Raises:
-        RpcError: no endpoint has the block, and not all of them have another in its place.
+        RpcError: no endpoint has the block, but not all of them have a different block at its height.
     """
     known = lake.last_known(reader.config.chain_id)
     if known is None or reader.has(*known):
@@ -77,11 +77,12 @@ def lake_mismatch(reader: ChainReader, lake: Lake) -> str | None:
 def find_violation(reader: ChainReader, history: History) -> Violation | None:
     """Compares the index's blocks with the chain's, and returns the violation if a final block is gone.
 
-    Checks the last final blocks of store and lake, which may differ after a restoration. Blocks are compared
-    by hash. A block exists if any endpoint has it: a single endpoint with another block is not trusted.
+    Checks the last final blocks of store and lake, which may differ after a restore. Blocks are compared by
+    hash. A block counts as existing if any endpoint has it: a single endpoint with a different block is not
+    trusted.
 
     Raises:
-        RpcError: no endpoint has the last final block, and not all of them have another in its place.
+        RpcError: no endpoint has the last final block, but not all of them have a different block at its height.
     """
     chain = reader.config.chain_id
     position = history.positions().get(chain)
@@ -105,7 +106,10 @@ def find_violation(reader: ChainReader, history: History) -> Violation | None:
 
 
 def _first_gone(reader: ChainReader, known: Sequence[tuple[int, bytes]]) -> int:
-    """Returns how many of the index's blocks the chain still has, by bisection: a block implies its ancestors."""
+    """Returns how many of the index's blocks the chain still has.
+
+    Bisects, since a block's existence implies that of its ancestors.
+    """
     low, high = 0, len(known)
     while low < high:
         middle = (low + high) // 2
@@ -117,29 +121,29 @@ def _first_gone(reader: ChainReader, known: Sequence[tuple[int, bytes]]) -> int:
 
 
 def mark(store: Store, violation: Violation, now: float) -> int:
-    """Marks the messages concerned as DIVERGED until the index is repaired, and returns their number."""
+    """Marks the affected messages as DIVERGED until the index is repaired, and returns how many they are."""
     marks = list(violation.marks())
     store.mark(violation.chain_id, marks, now)
-    log.error("final blocks are gone", chain=violation.chain_id, fork=violation.fork, messages=len(marks))
+    log.error("final blocks reverted", chain=violation.chain_id, fork=violation.fork, messages=len(marks))
     return len(marks)
 
 
 def repair(store: Store, lake: Lake, reader: ChainReader, violation: Violation, now: float) -> None:
     """Rolls lake and store back to the fork, so that the next run reads the chain from there. Idempotent.
 
-    The lake's delete is a commit that states the reason, and earlier versions keep the rows: the only exception to
-    append-only. The marks stay as a record, with the time of the repair.
+    The lake deletes the rows in a commit that states the reason, and earlier versions of the table keep them.
+    This is the only exception to append-only. The marks stay as a record, with the time of the repair.
 
     Args:
-        store: open for writing.
+        store: store opened for writing.
         lake: the lake.
-        reader: of the chain.
-        violation: what `find_violation` found.
-        now: Unix seconds.
+        reader: reader of the chain.
+        violation: violation returned by `find_violation`.
+        now: current time in Unix seconds.
 
     Raises:
-        UnknownBlockError: the chain has changed since, and has lost the fork as well.
-        RpcError: no usable answer.
+        UnknownBlockError: the chain has changed again, and no longer has the fork block either.
+        RpcError: no endpoint gave a usable response.
     """
     chain, fork = violation.chain_id, violation.fork
     header = _fork_header(reader, violation)
@@ -168,11 +172,14 @@ def repair(store: Store, lake: Lake, reader: ChainReader, violation: Violation, 
 
 
 def _fork_header(reader: ChainReader, violation: Violation) -> Header:
-    """Reads the fork's header from an endpoint that has it; that of block 0 if no block of the index is left."""
+    """Reads the fork block's header from an endpoint that has it.
+
+    Returns block 0's header if the chain has no block of the index left.
+    """
     fork, fork_hash = violation.fork, violation.fork_hash
     if fork_hash and not reader.has(fork, fork_hash):
         raise UnknownBlockError(
-            f"chain {violation.chain_id} has reverted the fork, block {fork}, as well: run the repair again"
+            f"chain {violation.chain_id} has reverted fork block {fork} as well: run the repair again"
         )
     header = reader.header(max(fork, 0))
     if fork_hash and header.hash != fork_hash:

@@ -68,8 +68,9 @@ class Report:
 
     Attributes:
         tables: the time of the last refresh.
-        totals: counts over all messages whose creation is known.
-        by_status: messages by their state according to their own events; states that depend on time, such as STALLED, are not included.
+        totals: counts of all messages whose creation is known.
+        by_status: number of messages by state, according to their own events. States that depend on time, such
+            as STALLED, are not included.
         gmps: dispatches, receipts and repeated deliveries, by GMP.
         latencies: rows of gold.latencies, by lane and in the order of the stages.
         redundancy: rows of gold.redundancy, by GMP.
@@ -93,11 +94,11 @@ def time_of_tables(lake: StorageLocation) -> AsOf:
     """Returns the time of the last refresh.
 
     Raises:
-        QueryError: the tables were never refreshed.
+        QueryError: the tables have never been refreshed.
     """
     tables = as_of(lake)
     if tables is None:
-        raise QueryError("the tables of the lake were never refreshed; run `waybill index refresh`")
+        raise QueryError("the lake's tables have never been refreshed; run `waybill index refresh`")
     return tables
 
 
@@ -105,8 +106,8 @@ def divergences_of_history(lake: StorageLocation) -> list[DivergenceRecord]:
     """Reads gold.divergences, which covers all final messages, including those that the store has pruned.
 
     Raises:
-        LakeDamagedError: a file of the table is lost.
-        LakeUnreachableError: the bucket refuses, or does not answer.
+        LakeDamagedError: a file of the table is missing.
+        LakeUnreachableError: the bucket denies access, or does not respond.
     """
     return in_order(map(divergence_record, rows_of(lake, "gold.divergences").to_pylist()))
 
@@ -116,8 +117,8 @@ def read_report(lake: StorageLocation) -> Report:
 
     Raises:
         QueryError: the tables were never refreshed.
-        LakeDamagedError: a file of a table is lost.
-        LakeUnreachableError: the bucket refuses, or does not answer.
+        LakeDamagedError: a file of a table is missing.
+        LakeUnreachableError: the bucket denies access, or does not respond.
     """
     tables = time_of_tables(lake)
     with opened(lake, _TABLES) as connection:

@@ -1,4 +1,4 @@
-"""Reads the inputs of gold that are in no log, from the index's store."""
+"""Reads those inputs of the gold tables that are in no log from the index's store."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def read_facts(
     """Reads the facts that the running index has stored.
 
     Args:
-        engine: a reading engine of the index's store.
-        attested: `schemas.ATTESTED`, of the relayer.
-        paid: `schemas.PAID`, of the relayer.
-        chain_names: by EIP-155 id.
+        engine: reading engine of the index's store.
+        attested: rows of `schemas.ATTESTED`, from the relayer.
+        paid: rows of `schemas.PAID`, of the relayer.
+        chain_names: chain names by EIP-155 id.
     """
     final = tables.final_times.c
     chosen: dict[pa.Schema, Executable] = {

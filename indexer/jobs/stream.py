@@ -1,4 +1,4 @@
-"""The stream: each micro-batch goes to the store, final blocks to the lake; retries are requested every second."""
+"""The stream. Writes each micro-batch to the store and final blocks to the lake, and requests retries every second."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Stream:
         clock: Callable[[], float],
         outage: SparkOutage,
     ) -> None:
-        """Prepares a run; `clock` returns Unix seconds, `outage` counts Spark's failures across sessions."""
+        """Prepares a run. `clock` returns Unix seconds; `outage` counts Spark's failures across sessions."""
         self._spark = spark
         self._outage = outage
         self._started_at = 0.0
@@ -92,9 +92,9 @@ class Stream:
         """Runs until `stop` is set.
 
         Raises:
-            IndexerError: the index can't go on.
+            IndexerError: the index can't continue.
             OperationalError: the store is unreachable at the start.
-            SPARK_ERRORS: the session is gone; go on with a new one.
+            SPARK_ERRORS: the session is gone; continue with a new one.
         """
         query = self._start()
         settings = self._settings
@@ -128,16 +128,16 @@ class Stream:
         self._store_gone_since = self._store_gone_since or now
         reason = " ".join(str(error.orig).split())
         if now - self._store_gone_since > _LONGEST_OUTAGE:
-            raise IndexerError(f"the index's store has not answered for {_LONGEST_OUTAGE:.0f} s: {reason}") from error
+            raise IndexerError(f"the index's store has not responded for {_LONGEST_OUTAGE:.0f} s: {reason}") from error
         log.warning("store unreachable, retrying", reason=reason)
 
     def run_to_heads(self) -> None:
         """Runs until the current heads have been read.
 
         Raises:
-            FinalityViolatedError: a chain reverted a final block; the others have been read.
+            FinalityViolatedError: a chain reverted a final block; all other chains have been read.
             IndexerError: a chain can't be read.
-            SPARK_ERRORS: the session is gone; go on with a new one.
+            SPARK_ERRORS: the session is gone; continue with a new one.
         """
         while True:
             query = self._start(once=True)
@@ -155,7 +155,7 @@ class Stream:
             raise FinalityViolatedError("\n".join(self._halted.values()))
 
     def _start(self, *, once: bool = False) -> StreamingQuery:
-        """Starts at the store's positions. Spark's state of an earlier run is discarded."""
+        """Starts the query at the store's positions. Spark's state from an earlier run is discarded."""
         checkpoint = self._settings.folder.checkpoint
         delete_checkpoint(checkpoint)
         set_limits(self._store.engine, self._settings.stall)
@@ -190,12 +190,12 @@ class Stream:
         return self._start()
 
     def _note_failure(self, query: StreamingQuery) -> None:
-        """Raises errors that a restart from the store's offsets can't fix."""
+        """Raises the query's error if restarting from the store's offsets can't fix it."""
         failure = self._failure or _source_error(query.exception()) or query.exception()
         if isinstance(failure, IndexerError) and not isinstance(failure, RangeGapError):
             raise failure
         self._failure = None
-        self._outage.failed(failure or IndexerError("the stream has ended"))
+        self._outage.failed(failure or IndexerError("the stream ended without an error"))
 
     def _apply(self, rows: DataFrame, _batch: int) -> None:
         try:
@@ -216,7 +216,10 @@ class Stream:
         self._unmarked |= halted.keys()
 
     def _mark_violations(self) -> None:
-        """Marks the messages whose final events were reverted. Done outside the micro-batch, so as not to delay other chains."""
+        """Marks the messages whose final events were reverted.
+
+        Runs outside the micro-batch, so as not to delay other chains.
+        """
         for chain in [chain for chain in self._chains if chain.chain_id in self._unmarked]:
             self._unmarked.discard(chain.chain_id)
             try:
@@ -233,7 +236,7 @@ class Stream:
                 mark(self._store, violation, self._clock())
 
     def _set_limits_of_new_lanes(self, events: pa.Table) -> None:
-        """Writes the limits of new lanes before their first messages are judged."""
+        """Writes the limits of new lanes before the state of their first messages is determined."""
         lanes = {tuple(lane.values()) for lane in events.group_by(_LANE).aggregate([]).to_pylist()}
         if not lanes <= self._lanes:
             set_limits(self._store.engine, self._settings.stall)
@@ -250,7 +253,7 @@ class Stream:
         self._refresh.start()
 
     def _promote(self) -> None:
-        """Appends final blocks to the lake: by time, not by block, so that files are few and large."""
+        """Appends final blocks to the lake at intervals, not block by block, so that files are few and large."""
         try:
             promote(self._store, self._lake, {chain.chain_id: chain.start_block for chain in self._chains})
         except (LakeUnreachableError, LakeDamagedError, RangeGapError, CommitFailedError) as error:
@@ -261,7 +264,7 @@ def delete_checkpoint(checkpoint: Path) -> None:
     """Deletes the checkpoint of an earlier run.
 
     Raises:
-        IndexerError: it can't be deleted.
+        IndexerError: the checkpoint can't be deleted.
     """
     shutil.rmtree(checkpoint, ignore_errors=True)  # of a query that has just failed, Spark may be deleting files too
     if os.path.lexists(checkpoint):
@@ -278,7 +281,10 @@ def where_to_begin(chains: Sequence[ChainConfig], store: Store) -> dict[int, Cha
 
 
 def _source_error(error: StreamingQueryException | None) -> IndexerError | None:
-    """Returns our error that ended the data source's process. Spark passes on only the text of its traceback."""
+    """Returns the index's own error that ended the data source's process, if any.
+
+    Spark passes on only the traceback's text.
+    """
     lines = re.findall(r"^(?:indexer|bridge\.evm)\.[\w.]+\.(\w+Error): (.*)$", str(error), re.MULTILINE)
     if not lines:
         return None

@@ -38,12 +38,12 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrongRange:
-    """Blocks whose events in the index are not those of the chain.
+    """A range of blocks whose events in the index differ from those on the chain.
 
     Attributes:
         missing: logs that the chain has and the index lacks.
         surplus: logs that the index has and the chain lacks.
-        events: all events of the range as the chain has them, `schemas.EVENTS`.
+        events: all events of the range on the chain, as `schemas.EVENTS`.
     """
 
     chain_id: int
@@ -72,7 +72,7 @@ class LaneCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """An earlier check that found a lane equal, from which the next check continues.
+    """An earlier check in which a lane's totals were equal. The next check continues from it.
 
     It is valid as long as the chain and the index still have its block.
     """
@@ -91,16 +91,16 @@ def verify(
 ) -> list[LaneCheck]:
     """Compares every lane of every chain at the chain's last final block in the index.
 
-    If totals differ, narrows the blocks down by bisection, and reads them again from the chain.
+    If totals differ, bisects to find the wrong blocks, and reads those again from the chain.
 
     Args:
-        readers: one per chain of the network.
-        history: what the index has.
+        readers: one reader per chain of the network.
+        history: the index's history.
         since: earlier checks to continue from.
-        progress: receives a text about each step.
+        progress: called with a description of each step.
 
     Returns:
-        One check per chain, direction and other chain.
+        One check for each chain, direction and other chain.
     """
     chains = [reader.config.chain_id for reader in readers]
     checks: list[LaneCheck] = []
@@ -220,7 +220,7 @@ class _ChainCheck:
     def _narrowed(
         self, lane: LaneEnd, begin: tuple[int, LaneTotal], end: tuple[int, LaneTotal]
     ) -> Iterator[WrongRange]:
-        """Yields the ranges in (begin, end] in which index and router differ, read again."""
+        """Yields the ranges in (begin, end] in which index and router differ, after reading them again."""
         (low, low_total), (high, high_total) = begin, end
         if self._indexed(lane, low + 1, high).kept(lane[0]) == (high_total - low_total).kept(lane[0]):
             return
@@ -245,12 +245,12 @@ class _ChainCheck:
             yield found
 
     def _check_read(self, lane: LaneEnd, found: WrongRange, router: LaneTotal) -> None:
-        """Rejects logs that contradict the router's count: the endpoint omits some."""
+        """Rejects logs that contradict the router's count, because it means that the endpoint omits some."""
         read = lane_totals([found.events]).get(lane, LaneTotal())
         if read.kept(lane[0]) != router.kept(lane[0]):
             raise TransientRpcError(
-                f"the logs of blocks {found.first}…{found.last} that the endpoint gives contain {read.count} messages of the "
-                f"lane. Its router counts {router.count}, or others: use another endpoint"
+                f"chain {self._chain}: the endpoint's logs of blocks {found.first}…{found.last} contain {read.count} messages of the "
+                f"lane, but its router counts {router.count} or different messages: use another endpoint"
             )
 
     def _read_again(self, first: int, last: int) -> WrongRange:
@@ -279,7 +279,7 @@ def correct(store: Store, lake: Lake, wrong: WrongRange) -> None:
 
 
 def store_checks(engine: Engine, checks: Sequence[LaneCheck], now: float) -> None:
-    """Stores the checks, for readers and as the start of the next check; `now` in Unix seconds."""
+    """Stores the checks, which readers show and from which the next check continues. `now` is in Unix seconds."""
     row = tables.lane_checks.c
     with engine.begin() as connection:
         for check in checks:
@@ -307,7 +307,7 @@ def _row(check: LaneCheck, now: float) -> dict[str, object]:
 
 
 def last_equal(engine: Engine) -> dict[tuple[int, LaneEnd], Checked]:
-    """Returns the last check that found each lane equal."""
+    """Returns each lane's last check in which the totals were equal."""
     with engine.connect() as connection:
         chosen = select(tables.lane_checks).where(tables.lane_checks.c.verdict == Verdict.EQUAL.value)
         return {

@@ -1,4 +1,4 @@
-"""Verifies newly final blocks against the routers' totals while the stream runs, and corrects what differs."""
+"""Verifies newly final blocks against the routers' totals while the stream runs, and corrects wrong ranges."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 
 
 class Watch:
-    """Continues from the last checks that were equal, so it is cheap."""
+    """Verifies all lanes periodically. Cheap, because it continues from the last checks whose totals were equal."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Watch:
         lake: Lake,
         clock: Callable[[], float],
     ) -> None:
-        """Prepares to watch; `clock` returns Unix seconds."""
+        """Stores the dependencies. `clock` returns Unix seconds."""
         self._chains = chains
         self._settings = settings
         self._store = store
@@ -38,7 +38,7 @@ class Watch:
         self._clock = clock
 
     def look(self) -> None:
-        """Checks all lanes, and corrects wrong ranges; a chain that does not answer is checked next time."""
+        """Checks all lanes and corrects wrong ranges. A chain that does not respond is checked next time."""
         readers = [ChainReader(chain, self._settings.limits) for chain in self._chains]
         try:
             since = last_equal(self._store.engine)
@@ -52,7 +52,7 @@ class Watch:
             store_checks(self._store.engine, kept, self._clock())
             for check in checks:
                 if check.verdict is Verdict.DIFFERENT:
-                    log.error("lane differs", chain=check.chain_id, lane=check.other_chain, reason=check.reason)
+                    log.error("lane totals differ", chain=check.chain_id, lane=check.other_chain, reason=check.reason)
         except (IndexerError, RpcError) as error:
             log.warning("lanes not verified", reason=str(error))
         finally:

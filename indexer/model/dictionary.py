@@ -1,7 +1,7 @@
-"""Comments of the lake's tables and columns, for readers of the Delta tables and for the documentation.
+"""Comments on the lake's tables and columns, for users of the Delta tables and for the documentation.
 
-Times are Unix seconds of block time. Sets of GMPs are integers in which bit n - 1 stands for GMP n. Addresses and ids are binary;
-`waybill index sql` shows them in hexadecimal.
+Times are Unix seconds of block time. Sets of GMPs are integers in which bit n - 1 stands for GMP n. Addresses
+and ids are binary; `waybill index sql` shows them in hexadecimal.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NAME_COLUMNS: Final[dict[str, str]] = {
 
 
 def _with_names(schema: pa.Schema) -> pa.Schema:
-    """Returns the schema with a name beside each number of a chain or GMP."""
+    """Returns the schema with a name column beside each column of chain or GMP numbers."""
     columns: list[pa.Field] = []
     for field in schema:
         columns.append(field)
@@ -182,7 +182,7 @@ _COLUMNS: Final[dict[str, str]] = {
 
 
 def described(name: str) -> pa.Schema:
-    """Returns the schema of a table, with comments."""
+    """Returns a table's schema with comments."""
     schema, _ = TABLES[name]
     return pa.schema([field.with_metadata({"comment": _COLUMNS[field.name]}) for field in schema])
 
@@ -193,7 +193,10 @@ def description(name: str) -> str:
 
 
 def shown_columns(name: str) -> str:
-    """Returns a table's columns in DuckDB's SQL, binary ones as text: `0x` and lower-case hexadecimal digits."""
+    """Returns a table's columns as DuckDB SQL.
+
+    Binary columns are converted to text: `0x` and lower-case hexadecimal digits.
+    """
     schema, _ = TABLES[name]
     return ", ".join(
         f"'0x' || lower(hex({field.name})) as {field.name}" if pa.types.is_binary(field.type) else field.name

@@ -79,14 +79,17 @@ MEANINGS: Final[dict[str, Meaning]] = {
 
 
 def divergence_record(row: Mapping[str, Any]) -> DivergenceRecord:
-    """Returns a divergence with its meaning; `row` has the columns of `schemas.DIVERGENCES`, and may have more."""
+    """Returns a divergence with its meaning. `row` has the columns of `schemas.DIVERGENCES`, and possibly others."""
     meaning = MEANINGS[row["kind"]]
     stated = {name: row[name] for name in schemas.DIVERGENCES.names}
     return DivergenceRecord(**stated, severity=meaning.severity.value, next_action=meaning.next_action)
 
 
 def in_order(found: Iterable[DivergenceRecord]) -> list[DivergenceRecord]:
-    """Sorts divergences by kind, message, lane and evidence. Databases would sort text by their own locales."""
+    """Sorts divergences by kind, message, lane and evidence.
+
+    This is not left to the database, which would sort text by its locale.
+    """
     return sorted(
         found,
         key=lambda one: (

@@ -1,14 +1,14 @@
-"""Errors of the index that its user can do something about.
+"""Errors of the index that its user can fix.
 
 IndexerError
 ├── SettingsError           a setting has an invalid value
 ├── FinalityViolatedError   a chain reverted a final block
 ├── NoIndexError            there is no store to read
-├── QueryError              a user's query can't be answered
-├── StoreVersionError       the store was written by a newer or an older Waybill
-├── LakeVersionError        the lake was written by a newer Waybill
+├── QueryError              a user's query is invalid or fails
+├── StoreVersionError       a newer or an older version of Waybill wrote the store
+├── LakeVersionError        a newer version of Waybill wrote the lake
 ├── LakeDamagedError        a file of the lake is missing or can't be read
-├── LakeUnreachableError    the lake's bucket does not exist, denies access, or does not answer
+├── LakeUnreachableError    the lake's bucket does not exist, denies access, or does not respond
 └── RangeGapError           a block range does not follow the stored blocks
 
 Faults of endpoints are `bridge.evm.rpc_answers.RpcError`.
@@ -30,7 +30,7 @@ class FinalityViolatedError(IndexerError):
 
 
 class QueryError(IndexerError):
-    """A user's query can't be answered. The message says what is wrong with it."""
+    """A user's query is invalid or fails. The message states the reason."""
 
 
 class NoIndexError(IndexerError):
@@ -38,11 +38,11 @@ class NoIndexError(IndexerError):
 
 
 class StoreVersionError(IndexerError):
-    """The store was written by another version of Waybill."""
+    """A different version of Waybill wrote the store."""
 
 
 class LakeVersionError(IndexerError):
-    """The lake was written by a newer version of Waybill."""
+    """A newer version of Waybill wrote the lake."""
 
 
 class LakeDamagedError(IndexerError):
@@ -50,7 +50,7 @@ class LakeDamagedError(IndexerError):
 
 
 class LakeUnreachableError(IndexerError):
-    """The lake's bucket does not exist, denies access, or does not answer."""
+    """The lake's bucket does not exist, denies access, or does not respond."""
 
 
 class RangeGapError(IndexerError):

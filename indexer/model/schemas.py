@@ -1,4 +1,7 @@
-"""The Arrow schema of every table; `indexer.model.spark_types` and `indexer.store.tables` derive theirs from these."""
+"""The Arrow schema of every table.
+
+`indexer.model.spark_types` and `indexer.store.tables` derive their schemas from these.
+"""
 
 from __future__ import annotations
 

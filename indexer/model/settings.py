@@ -20,7 +20,7 @@ from indexer.model.storage_location import StorageLocation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StallPolicy:
-    """Deadlines of messages, and limits of retry requests."""
+    """Deadlines for messages, and limits on retry requests."""
 
     stall_after: int = 900  # seconds from the last attempt's block time until the message is overdue; each retry doubles it, to 8 times
     max_lag: int = 120  # maximum age of the last indexed block, in seconds; if it is older, the chain is too far behind to judge by
@@ -82,9 +82,11 @@ class IndexFolder:
     """Locations of the index's data.
 
     Attributes:
-        path: the folder of everything without a location of its own.
-        store: URL of the operational store, such as ``postgresql://user@host/database``; a SQLite file in `path` if None.
-        shared_lake: of the Delta tables: a bucket, or a folder that all executors reach by the same name; one in `path` if None.
+        path: folder of everything that has no location of its own.
+        store: URL of the operational store, such as ``postgresql://user@host/database``. If None, a SQLite file
+            in `path`.
+        shared_lake: location of the Delta tables: a bucket, or a folder that all executors reach under the same
+            path. If None, a folder in `path`.
     """
 
     path: Path
@@ -93,17 +95,20 @@ class IndexFolder:
 
     @property
     def store_url(self) -> str:
-        """URL of the operational store."""
+        """Returns the URL of the operational store."""
         return self.store or f"sqlite:///{self.path / 'index.db'}"
 
     @property
     def lake(self) -> StorageLocation:
-        """Location of the Delta tables."""
+        """Returns the location of the Delta tables."""
         return self.shared_lake or StorageLocation.of(self.path / "lake")
 
     @property
     def checkpoint(self) -> Path:
-        """Spark's checkpoint of the stream. Store and lake own the offsets, so it is created anew at every start."""
+        """Returns the path of Spark's checkpoint for the stream.
+
+        It is created anew at every start, since store and lake own the offsets.
+        """
         return self.path / "checkpoint"
 
 
@@ -124,13 +129,13 @@ class IndexSettings:
 
 
 class LaneStall(LaneRule):
-    """The deadline of messages on some lanes."""
+    """The deadline for messages on the given lanes."""
 
     stall_after: int = Field(gt=0, description="seconds")
 
 
 class IndexTable(Section):
-    """How the chains are indexed, and when retries are requested. Times are in seconds unless another unit is named."""
+    """Settings for indexing the chains and requesting retries. Times are in seconds unless another unit is stated."""
 
     stall_after: int = Field(default=900, gt=0, description="until a message without its quorum is stalled")
     stall_after_by_kind: dict[KindName, Annotated[int, Field(gt=0)]] = Field(
@@ -170,5 +175,5 @@ class IndexTable(Section):
 
     @property
     def limits(self) -> SourceLimits:
-        """Limits for reading the chains."""
+        """Returns the limits for reading the chains."""
         return SourceLimits(poll_interval=self.poll_interval)

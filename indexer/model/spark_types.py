@@ -1,4 +1,7 @@
-"""Converts the tables' schemas to Spark; apart from `indexer.model.schemas`, so that reading the store does not import Spark."""
+"""Converts the tables' schemas to Spark.
+
+Separate from `indexer.model.schemas`, so that reading the store does not import Spark.
+"""
 
 from __future__ import annotations
 

@@ -18,12 +18,14 @@ _EXAMPLE: Final = "s3://bucket/prefix?region=eu-central-1"
 
 @dataclass(frozen=True, slots=True)
 class StorageLocation:
-    """A folder, or a bucket and prefix. It is passed to Spark's tasks and has no secrets; each process has its own.
+    """A folder, or a bucket and prefix.
+
+    It is passed to Spark's tasks, so it contains no secrets; each process has its own credentials.
 
     Attributes:
         root: the folder's path, or ``s3://bucket/prefix``.
-        endpoint: URL of the S3 server; None is that of AWS.
-        region: the bucket's region; None is the client's default.
+        endpoint: URL of the S3 server; None means AWS.
+        region: the bucket's region; None means the client's default.
     """
 
     root: str
@@ -32,23 +34,29 @@ class StorageLocation:
 
     @classmethod
     def of(cls, setting: str | Path, environment: Mapping[str, str] | None = None) -> StorageLocation:
-        """Parses the location in a setting.
+        """Parses the value of a setting.
 
         Args:
-            setting: a folder, or ``s3://bucket/prefix``, with ``?endpoint=…&region=…`` where they are not AWS's usual ones.
-            environment: in which ``AWS_ENDPOINT_URL`` and ``AWS_REGION`` say the same; this process's own by default.
+            setting: a folder, or ``s3://bucket/prefix``, with ``?endpoint=…&region=…`` if they differ from
+                AWS's defaults.
+            environment: environment variables, of which ``AWS_ENDPOINT_URL`` and ``AWS_REGION`` are used as
+                defaults; by default those of this process.
 
         Raises:
-            SettingsError: the setting names no location, or contains unknown parts.
+            SettingsError: the setting contains no location, or unknown parts.
         """
         text = str(setting)
         if isinstance(setting, Path) or "://" not in text:
             return cls(text)
         url = urlsplit(text)
         if url.scheme not in _SCHEMES:
-            raise SettingsError(f"a lake can't be at {url.scheme}://…; use a folder, or a bucket such as {_EXAMPLE}")
+            raise SettingsError(
+                f"the lake's URL has unsupported scheme {url.scheme!r}; use a folder, or a bucket such as {_EXAMPLE}"
+            )
         if not url.netloc or "@" in url.netloc or ":" in url.netloc:
-            raise SettingsError(f"the lake's URL must name a bucket without user or port, such as {_EXAMPLE}")
+            raise SettingsError(
+                f"the lake's URL must consist of s3:// and a bucket, without user or port, such as {_EXAMPLE}"
+            )
         parameters = dict(parse_qsl(url.query, keep_blank_values=True))
         if unknown := sorted(parameters.keys() - set(_PARAMETERS)):
             raise SettingsError(
@@ -75,17 +83,17 @@ class StorageLocation:
 
     @property
     def uri(self) -> str:
-        """URI for Spark, whose S3 client has the scheme `s3a`."""
+        """Returns the URI for Spark, whose S3 client uses the scheme `s3a`."""
         return self.root.replace("s3://", "s3a://", 1) if self.is_bucket else Path(self.root).absolute().as_uri()
 
     @property
     def is_bucket(self) -> bool:
-        """Whether it is on S3."""
+        """Whether the location is on S3."""
         return self.root.startswith("s3://")
 
     @property
     def options(self) -> dict[str, str] | None:
-        """Options for deltalake."""
+        """Returns the storage options for `deltalake`."""
         if not self.is_bucket:
             return None
         # Conditional puts: if two writers write the same version, the first one succeeds.

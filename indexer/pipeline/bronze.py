@@ -1,4 +1,4 @@
-"""Bronze: the Delta table `bronze.logs` has the raw logs of final blocks. It is append-only except for repairs."""
+"""Bronze: the Delta table `bronze.logs` contains the raw logs of final blocks. It is append-only except for repairs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _RECENT: Final = 20  # commits that are searched for the hash of a chain's last 
 
 @dataclass(frozen=True, slots=True)
 class FinalBlocks:
-    """Final blocks `first`…`last` of a chain; `last_hash` is the hash of the last."""
+    """Final blocks `first`…`last` of a chain. `last_hash` is the hash of block `last`."""
 
     first: int
     last: int
@@ -46,10 +46,10 @@ class FinalBlocks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BronzeState:
-    """The logs that the table has.
+    """The contents of the table.
 
     Attributes:
-        blocks: last block by chain.
+        blocks: last block in the table, by chain.
         corrections: number of repairs.
     """
 
@@ -58,10 +58,10 @@ class BronzeState:
 
 
 class Lake:
-    """The lake's raw logs. Delta's transaction versions record each chain's last block in the table.
+    """The lake's raw logs. Delta's application transactions record each chain's last block in the table.
 
-    A commit names its blocks, which must follow those in the table. A repeated commit, or one whose range
-    leaves a gap, changes nothing.
+    A commit states its block ranges, which must directly follow those in the table. Repeated commits, and
+    commits whose range leaves a gap, change nothing.
     """
 
     def __init__(self, place: StorageLocation | Path) -> None:
@@ -76,19 +76,19 @@ class Lake:
 
         Raises:
             LakeDamagedError: the table can't be read.
-            LakeVersionError: another version of Waybill wrote it.
-            LakeUnreachableError: its bucket does not exist, denies access, or does not answer.
+            LakeVersionError: a different version of Waybill wrote the table.
+            LakeUnreachableError: its bucket does not exist, denies access, or does not respond.
         """
         self.place = StorageLocation.of(place) if isinstance(place, Path) else place
         self.folder = self.place.table(TABLE)
         ensure_table(self.place, TABLE)
 
     def last_block(self, chain: int) -> int | None:
-        """Returns the chain's last block in the lake; None if there is none."""
+        """Returns the chain's last block in the lake, or None if there is none."""
         return self._table().transaction_version(str(chain))
 
     def last_known(self, chain: int) -> tuple[int, bytes] | None:
-        """Returns number and hash of the chain's last block in the lake; None if there is none.
+        """Returns the number and hash of the chain's last block in the lake, or None if there is none.
 
         Falls back to the newest log's block when the commit that recorded the hash is not among the recent ones.
         """
@@ -106,7 +106,7 @@ class Lake:
         """Rejects blocks that do not follow those in the table.
 
         Raises:
-            RangeGapError: a chain's blocks do not begin behind those that are in the lake.
+            RangeGapError: a chain's blocks do not directly follow those in the lake.
         """
         table = self._table()
         for chain, range_ in blocks.items():
@@ -120,11 +120,11 @@ class Lake:
         """Appends logs in one commit.
 
         Args:
-            rows: with the columns of `schemas.LOGS`; others are ignored.
-            blocks: the blocks of these logs, by chain.
+            rows: logs with the columns of `schemas.LOGS`; other columns are ignored.
+            blocks: block range of these logs, by chain.
 
         Raises:
-            RangeGapError: a chain's blocks do not begin behind those that are in the lake.
+            RangeGapError: a chain's blocks do not directly follow those in the lake.
         """
         self.check_follows(blocks)
         properties = CommitProperties(
@@ -138,7 +138,7 @@ class Lake:
         """Replaces the logs of a range of blocks, in one commit that states the reason.
 
         Raises:
-            IndexerError: another process repairs the lake at the same time.
+            IndexerError: another process is repairing the lake.
         """
         table = self._table()
         properties = CommitProperties(
@@ -154,10 +154,12 @@ class Lake:
             )
 
     def take_back(self, chain: int, back_to: FinalBlocks, reason: str) -> None:
-        """Deletes logs that the chain no longer has, in one commit that states the reason; the next append begins behind `back_to`.
+        """Deletes logs that the chain no longer has, in one commit that states the reason.
+
+        The next append starts after `back_to`.
 
         Raises:
-            IndexerError: another process repairs the lake at the same time.
+            IndexerError: another process is repairing the lake.
         """
         table = self._table()
         metadata = {"repair": reason, "hashes": {str(chain): back_to.last_hash.hex()}}
@@ -175,17 +177,17 @@ class Lake:
                 yield
         except CommitFailedError as error:
             raise IndexerError(
-                f"another process repairs the lake at {self.folder}; try again when it has ended"
+                f"another process is repairing the lake at {self.folder}; try again once it has ended"
             ) from error
 
     def blocks(self, chain: int, first: int, last: int) -> set[tuple[int, bytes]]:
-        """Returns number and hash of the blocks with logs in a range."""
+        """Returns the number and hash of each block with logs in a range."""
         batches = self._batches(chain, first, last, ["block_number", "block_hash"])
         parts = [batch.group_by(batch.column_names).aggregate([]) for batch in batches]
         return {(row["block_number"], row["block_hash"]) for part in parts for row in part.to_pylist()}
 
     def events(self, chain: int, first: int, last: int, columns: Sequence[str] = schemas.EVENTS.names) -> pa.Table:
-        """Returns columns of the events of a range of blocks, in order, decoded batch by batch."""
+        """Returns the given columns of the events in a range of blocks, in order. Decodes batch by batch."""
         places = [name for name, _ in _IN_ORDER]
         names = [*columns, *(name for name in places if name not in columns)]
         batches = self._batches(chain, first, last, schemas.LOGS.names)
@@ -204,7 +206,7 @@ class Lake:
 
     @property
     def version(self) -> int:
-        """The table's latest version."""
+        """Returns the table's latest version."""
         return self._table().version()
 
     def rows(self) -> int:
@@ -213,7 +215,7 @@ class Lake:
             return sum(pa.table(self._table().get_add_actions())["num_records"].to_pylist())
 
     def state(self, chains: Sequence[int] | None = None) -> BronzeState:
-        """Returns the state of these chains, or of all."""
+        """Returns the table's contents for the given chains, or for all chains."""
         table = self._table()
         known = self._chains(table) if chains is None else chains
         found = {chain: table.transaction_version(str(chain)) for chain in known}
@@ -233,7 +235,7 @@ class Lake:
 
 
 def commit_metadata(blocks: Mapping[int, FinalBlocks]) -> str:
-    """Returns a commit's metadata: the hash of each chain's last block."""
+    """Returns a commit's metadata, which consists of the hash of each chain's last block."""
     return json.dumps({"hashes": {str(chain): range_.last_hash.hex() for chain, range_ in blocks.items()}})
 
 
@@ -246,10 +248,10 @@ def _correction(table: DeltaTable) -> Transaction:
 
 
 def ensure_table(place: StorageLocation, name: str) -> None:
-    """Creates a table of the lake, with its comments, if it is missing.
+    """Creates a table of the lake, including comments, if it does not exist.
 
     Raises:
-        LakeVersionError: the table has other columns than this Waybill's.
+        LakeVersionError: the table's columns differ from those of this version of Waybill.
     """
     folder = place.table(name)
     schema = described(name)
@@ -267,7 +269,7 @@ def ensure_table(place: StorageLocation, name: str) -> None:
         table = DeltaTable(folder.root, storage_options=folder.options)
     if {field.name for field in table.schema().fields} != set(schema.names):
         raise LakeVersionError(
-            f"the table at {folder} has other columns than this Waybill's: use the Waybill that wrote it, or another folder"
+            f"the columns of the table at {folder} differ from those of this version of Waybill: use the version of Waybill that wrote it, or a different folder"
         )
 
 
@@ -275,13 +277,13 @@ def append(logs: DataFrame, lake: Lake, chain: int, blocks: FinalBlocks) -> None
     """Appends final logs of one chain in one commit. Idempotent.
 
     Args:
-        logs: `schemas.LOGS`.
+        logs: logs with the schema `schemas.LOGS`.
         lake: the lake.
-        chain: its id.
-        blocks: the blocks of these logs.
+        chain: chain id.
+        blocks: block range of these logs.
 
     Raises:
-        RangeGapError: the blocks do not begin behind those that are in the lake.
+        RangeGapError: the blocks do not directly follow those in the lake.
     """
     if lake.folder.is_bucket:  # PySpark's wheel does not include its S3 client
         lake.append(logs.toArrow(), {chain: blocks})
@@ -299,9 +301,10 @@ def append(logs: DataFrame, lake: Lake, chain: int, blocks: FinalBlocks) -> None
 
 
 def stream(spark: SparkSession, lake: StorageLocation) -> DataFrame:
-    """Returns the table as a stream of commits, `schemas.LOGS`.
+    """Returns the table as a stream of its commits, with the schema `schemas.LOGS`.
 
-    The first batch of a checkpoint has all logs of the table. Repairs are skipped: after one, everything is computed again.
+    The first batch of a checkpoint contains all logs in the table. Repairs are skipped, because everything is
+    recomputed after one.
     """
     reader = spark.readStream.format("delta").option("maxFilesPerTrigger", _ALL_AT_ONCE)
     return reader.option("skipChangeCommits", "true").load(lake.table(TABLE).uri)

@@ -16,14 +16,14 @@ from indexer.pipeline.queries import COLUMNS, CONFLICTS, query
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A contradiction within one message, as SQL over the message `m` and what `_CONTEXT` joins to it.
+    """A contradiction within one message, as SQL over the message `m` and the rows that `_CONTEXT` joins to it.
 
     Attributes:
         kind: kind of the divergence.
-        condition: condition on the message's row. The store has an index for the beginning of each
-            (`indexer.store.tables`).
-        evidence: text of the evidence.
-        when: condition on clocks and limits.
+        condition: SQL condition on the message's row. The store has an index for the beginning of each
+            condition (`indexer.store.tables`).
+        evidence: SQL for the text of the evidence.
+        when: SQL condition on clocks and limits.
         has_facts: whether `_FACTS` are appended to the evidence.
     """
 
@@ -35,7 +35,7 @@ class Rule:
 
     @property
     def is_there(self) -> str:
-        """The whole condition, in SQL."""
+        """Returns the whole condition as SQL."""
         return f"{self.condition} and {self.when}" if self.when else self.condition
 
 
@@ -172,28 +172,31 @@ _OF_MESSAGES: Final = ("reported_before_end", "fan_out_differs")
 
 
 def divergences(**values: str) -> str:
-    """Returns the query for the store, in which an index answers each rule.
+    """Returns the query for the store, which has an index for each rule.
 
-    Takes `:max_lag` and `:silence_after`, seconds.
+    Takes the parameters `:max_lag` and `:silence_after`, in seconds.
 
     Args:
-        values: what stands for `messages`, `receipts`, `chains`, `limits`, `periods`, `registrations`; for `fan_outs`, the
-            messages among which fan-outs are looked for, `with_ends`; for `duplicates`, rows of `schemas.DUPLICATES`; for `reports`, messages
-            that report the end of another; for `pruned`, messages of the lane `m` that are not there any more; and `text`, the
-            engine's word for a string.
+        values: SQL that replaces the placeholders `messages`, `receipts`, `chains`, `limits`, `periods` and
+            `registrations`; `fan_outs`, the messages (`with_ends`) among which fan-outs are searched; `duplicates`,
+            rows of `schemas.DUPLICATES`; `reports`, messages that report the end of another message; `pruned`,
+            messages of the lane of `m` that were pruned; and `text`, the engine's string type.
     """
     names = (*_OF_RECEIPTS, *_OF_MESSAGES, "nonce_gap")
     return " union all ".join([*_rules_of_one(values), *(query(f"divergences/{name}", **values) for name in names)])
 
 
 def for_spark(**values: str) -> list[str]:
-    """Returns the queries for Spark, whose union are the divergences; `values` as for `divergences`."""
+    """Returns the queries for Spark, whose union is the set of divergences. `values` is as for `divergences`."""
     names = (*_OF_RECEIPTS, *_OF_MESSAGES, "nonce_gap")
     return [_in_one_scan(values), *(query(f"divergences/{name}", **values) for name in names)]
 
 
 def _in_one_scan(values: dict[str, str]) -> str:
-    """Returns the query for all rules of one message: one scan finds the rules that hold, and builds the evidence for these alone."""
+    """Returns one query for all single-message rules.
+
+    One scan finds the rules that apply, and builds evidence only for those.
+    """
     rules = list(enumerate(RULES_OF_ONE))
     holding = ", ".join(f"case when {rule.is_there} then {number} end" for number, rule in rules)
     kinds = " ".join(f"when {number} then '{rule.kind}'" for number, rule in rules)
@@ -208,7 +211,7 @@ def _in_one_scan(values: dict[str, str]) -> str:
 
 
 def _rules_of_one(values: dict[str, str]) -> list[str]:
-    """Returns one query for each rule of one message."""
+    """Returns one query for each single-message rule."""
     return [
         _filled(
             f"select '{rule.kind}' as kind, m.message_id, m.source_chain, m.destination_chain, "
@@ -220,12 +223,12 @@ def _rules_of_one(values: dict[str, str]) -> list[str]:
 
 
 def reports(messages: str) -> str:
-    """Returns SQL for the messages that report another's outcome."""
+    """Returns SQL for the messages that report another message's outcome."""
     return f"(select * from {messages} report where kind = {Kind.REPORT:d})"
 
 
 def sent_together(messages: str) -> str:
-    """Returns SQL for the messages of transactions that sent several, which an index finds."""
+    """Returns SQL for the messages whose transaction sent several messages. It uses an index."""
     return f"""(
       select f.* from {messages} f
       join (select source_chain, source_transaction from {messages} one group by 1, 2 having count(*) > 1) several
@@ -234,7 +237,7 @@ def sent_together(messages: str) -> str:
 
 
 def with_ends(messages: str) -> str:
-    """Returns SQL for messages with their ends: 1 in `succeeded`, or 1 in `failed`."""
+    """Returns SQL for messages with their outcome: the column `succeeded` or `failed` is 1."""
     ends = f"{COLUMNS['succeeded']} as succeeded, {COLUMNS['failed']} as failed"
     sent = "m.message_id, m.source_chain, m.destination_chain, m.source_transaction, m.sender, m.payload_hash"
     return f"select {sent}, {ends} from {messages} m where m.source_block is not null"

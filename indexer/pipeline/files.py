@@ -1,4 +1,4 @@
-"""Files of a Delta table, and errors that name the damaged one."""
+"""Files of a Delta table, and errors that state which file is damaged."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def files_of(place: StorageLocation) -> FileSystem:
 
 
 def files_in(table: DeltaTable, place: StorageLocation) -> list[str]:
-    """Returns the files of a table's version: paths on this machine, or URLs in a bucket."""
+    """Returns the files of a table's version, as paths on this machine or URLs in a bucket."""
     uris = table.file_uris()
     return uris if place.is_bucket else [unquote(uri.removeprefix("file://")) for uri in uris]
 
@@ -73,11 +73,11 @@ def root_of(table: DeltaTable) -> str:
 
 @contextmanager
 def explained(*places: StorageLocation) -> Iterator[None]:
-    """Translates errors of S3 and of damaged tables: names the cause or the file, and what to do.
+    """Translates errors of S3 and of damaged tables to errors that state the cause or the file, and the next step.
 
     Raises:
         LakeDamagedError: a file in the lake's commits is missing or can't be read.
-        LakeUnreachableError: the bucket does not exist, denies access, or does not answer.
+        LakeUnreachableError: the bucket does not exist, denies access, or does not respond.
     """
     try:
         yield
@@ -94,7 +94,7 @@ def explained(*places: StorageLocation) -> Iterator[None]:
 
 
 def check_there(files: Sequence[str], folder: StorageLocation) -> None:
-    """Checks that files on this machine exist: an engine's own error names neither the lake nor what to do.
+    """Checks that files on this machine exist. The engine's own error would state neither the lake nor the next step.
 
     Raises:
         LakeDamagedError: a file is missing.
@@ -107,7 +107,7 @@ def check_there(files: Sequence[str], folder: StorageLocation) -> None:
 
 
 def damages(place: StorageLocation) -> Iterator[str]:
-    """Yields what is wrong with the files of a table on this machine; nothing for a bucket."""
+    """Yields a description of each damaged file of a table on this machine. Yields nothing for a bucket."""
     folder = Path(place.root) / "_delta_log"
     if place.is_bucket or not folder.exists():
         return
@@ -138,7 +138,7 @@ def damages(place: StorageLocation) -> Iterator[str]:
 
 def _damaged(place: StorageLocation, what: str) -> LakeDamagedError:
     return LakeDamagedError(
-        f"the lake at {place} is damaged: {what}. Put the file back, or move {place} away and start `waybill index run`,"
+        f"the lake at {place} is damaged: {what}. Restore the file, or move {place} away and start `waybill index run`,"
         " which fills it again from the store and the chains"
     )
 

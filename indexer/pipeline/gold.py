@@ -1,4 +1,4 @@
-"""Gold: aggregates of all messages, and divergences. Each table is a pure function of DataFrames."""
+"""Gold: aggregates over all messages, and divergences. A pure function of DataFrames computes each table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ def duplicates(events: DataFrame) -> DataFrame:
 
 
 def deliveries(messages: DataFrame, receipts: DataFrame) -> DataFrame:
-    """Returns one row per receipt with its rank among those of its message, the input of the next three tables."""
+    """Returns one row per receipt, with its rank among its message's receipts.
+
+    This is the input of the next three tables.
+    """
     text = query("deliveries", messages="{messages}", receipts="{receipts}")
     return messages.sparkSession.sql(text, messages=messages, receipts=receipts)
 
@@ -43,10 +46,10 @@ def latencies(
     """Returns one row per lane and stage, as `schemas.LATENCIES`.
 
     Args:
-        messages: `schemas.MESSAGES`.
-        deliveries: as `deliveries` returns them.
-        final_times: `schemas.FINAL_TIMES`.
-        attested: `schemas.ATTESTED`; None without a relayer.
+        messages: rows of `schemas.MESSAGES`.
+        deliveries: rows returned by `deliveries`.
+        final_times: rows of `schemas.FINAL_TIMES`.
+        attested: rows of `schemas.ATTESTED`; None without a relayer.
     """
     spark = messages.sparkSession
     none = spark.createDataFrame(schemas.ATTESTED.empty_table(), spark_schema(schemas.ATTESTED))
@@ -74,16 +77,18 @@ def redundancy(deliveries: DataFrame) -> DataFrame:
 
 
 def costs(messages: DataFrame, receipts: DataFrame, paid: DataFrame) -> DataFrame:
-    """Returns one row per lane and GMP, as `schemas.COSTS`; `paid` is `schemas.PAID`."""
+    """Returns one row per lane and GMP, as `schemas.COSTS`. `paid` has the schema `schemas.PAID`."""
     return _table("costs", schemas.COSTS, messages=messages, receipts=receipts, paid=paid)
 
 
 def router_rules(events: DataFrame, messages: DataFrame) -> dict[str, DataFrame]:
-    """Returns the small inputs of `divergences`: the progress of `chains`, and the routers' `periods` and `registrations`.
+    """Returns the small inputs of `divergences`.
+
+    The progress of `chains`, and the routers' `periods` and `registrations`.
 
     Args:
-        events: `schemas.EVENTS`; those about GMPs, recipients and lanes are used.
-        messages: `schemas.MESSAGES`.
+        events: rows of `schemas.EVENTS`, of which those about GMPs, recipients and lanes are used.
+        messages: rows of `schemas.MESSAGES`.
     """
     spark, about_routers = events.sparkSession, _about_routers(events, messages)
     of_routers = {name: query(name, about_routers="{about_routers}") for name in ("periods", "registrations")}
@@ -104,17 +109,17 @@ def divergences(
 ) -> DataFrame:
     """Returns one row per contradiction, as `schemas.DIVERGENCES`.
 
-    The store applies the same rules to its messages. Here the time of a chain is that of its newest log, so a message counts
-    as silent later, never sooner.
+    The store applies the same rules to its messages. Here a chain's time is that of its newest log, so a
+    message may count as silent later than in the store, but never sooner.
 
     Args:
-        messages: `schemas.MESSAGES`.
-        receipts: `schemas.RECEIPTS`.
-        duplicates: `schemas.DUPLICATES`.
-        rules: as `router_rules` returns them.
-        limits: `schemas.LIMITS`: a lane and kind is silent no sooner than it is stalled.
-        policy: `max_lag` is how much later than a receipt the source must have been read to, `silence_after` how long a
-            message may be without any receipt.
+        messages: rows of `schemas.MESSAGES`.
+        receipts: rows of `schemas.RECEIPTS`.
+        duplicates: rows of `schemas.DUPLICATES`.
+        rules: frames returned by `router_rules`.
+        limits: rows of `schemas.LIMITS`. A message counts as silent no sooner than it counts as stalled.
+        policy: stall policy. `max_lag` is how far beyond a receipt's time the source must have been read;
+            `silence_after` is how long a message may have no receipt at all.
     """
     spark = messages.sparkSession
     frames: dict[str, Any] = {
@@ -137,12 +142,18 @@ def divergences(
 
 
 def _with_times(text: str, policy: StallPolicy) -> str:
-    """Inserts two values that the store binds as parameters, which Delta's parser for Spark does not support."""
+    """Inserts into the SQL the two values that the store binds as parameters.
+
+    Delta's parser for Spark supports none.
+    """
     return text.replace(":max_lag", f"{policy.max_lag:d}").replace(":silence_after", f"{policy.silence_after:d}")
 
 
 def _about_routers(events: DataFrame, messages: DataFrame) -> DataFrame:
-    """Returns events about GMPs, lanes and recipients. Policies of recipients without messages are left out: anyone may set those."""
+    """Returns events about GMPs, lanes and recipients.
+
+    Leaves out policies of recipients without messages, since anyone may set those.
+    """
     about_routers = events.where(ABOUT_ROUTERS)
     policies = about_routers.where(col("event") == "PolicySet")
     recipients = messages.select("recipient").distinct()
@@ -157,11 +168,11 @@ def frame(rows: pa.Table, like: DataFrame) -> DataFrame:
 
 
 def with_names(rows: DataFrame, chains: Mapping[int, str]) -> DataFrame:
-    """Adds the name of the chain or GMP beside each column that `NAME_COLUMNS` lists.
+    """Adds a column with the name of the chain or GMP beside each column in `NAME_COLUMNS`.
 
     Args:
-        rows: of a table of gold, without names.
-        chains: the chains' names by EIP-155 id; a chain that is not among them is named by its number.
+        rows: rows of a gold table, without names.
+        chains: chain names by EIP-155 id. A chain that is missing here is shown by its number.
     """
     gmps = {number: gmp_label(number) for number in range(1, _HIGHEST_GMP + 1)}
     for column, name in NAME_COLUMNS.items():
@@ -179,7 +190,7 @@ def _name_of(column: str, names: Mapping[int, str]) -> Column:
 
 
 def _table(name: str, schema: pa.Schema, **frames: Any) -> DataFrame:
-    """Runs a query of `pipeline/sql` on frames, and casts the result to a schema."""
+    """Runs a query from `pipeline/sql` on frames, and casts the result to a schema."""
     spark: SparkSession = next(iter(frames.values())).sparkSession
     text = query(name, **{one: f"{{{one}}}" for one in frames})
     return spark.sql(text, **frames).to(spark_schema(schema))

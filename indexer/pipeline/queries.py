@@ -1,4 +1,4 @@
-"""The SQL of the tables, which Spark and the store share: one definition of a message's lifecycle."""
+"""The SQL of the tables. Spark and the store share it, so there is one definition of a message's lifecycle."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ _GMPS: Final = range(1, 17)
 
 
 class Conflict(IntFlag):
-    """Contradictions among a message's own events, which no later event can resolve; the column `conflicts` is a set of them."""
+    """Contradictions among a message's own events, which no later event can resolve.
+
+    The column `conflicts` is a set of these.
+    """
 
     ENDED_TWICE = 1 << 0
     EXECUTED_ELSEWHERE = 1 << 1
@@ -106,8 +109,8 @@ def query(name: str, **tables: str) -> str:
     """Returns the text of a query.
 
     Args:
-        name: of a file in `pipeline/sql`.
-        tables: the SQL that replaces each placeholder: the tables that the query reads, `text`, the engine's name of the string
-            type, and for Spark `FOR_SPARK`.
+        name: name of a file in `pipeline/sql`.
+        tables: SQL that replaces each placeholder: the tables that the query reads; `text`, the engine's string
+            type; and `FOR_SPARK` for Spark.
     """
     return _template(name).substitute(COLUMNS | tables)

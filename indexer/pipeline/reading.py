@@ -1,4 +1,4 @@
-"""Reads the lake's tables without Spark, by DuckDB, and the time of their last refresh."""
+"""Reads the lake's tables with DuckDB, without Spark, and the time of their last refresh."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _AS_OF: Final = "waybill.asOf"  # its property with the time as of which all tab
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsOf:
-    """The state of the tables.
+    """The state that the tables reflect.
 
     Attributes:
-        blocks: by chain, the last final block included.
-        refreshed_at: time of the refresh, Unix seconds.
-        inputs: hash of what the tables were computed from.
+        blocks: last final block included, by chain.
+        refreshed_at: Unix seconds of the refresh.
+        inputs: hash of the inputs from which the tables were computed.
     """
 
     blocks: Mapping[int, int] = field(default_factory=dict[int, int])
@@ -36,13 +36,13 @@ class AsOf:
     inputs: str = ""
 
     def to_json(self) -> str:
-        """Returns the text that `from_json` reads."""
+        """Serialises the state for `from_json`."""
         blocks = {str(chain): block for chain, block in self.blocks.items()}
         return json.dumps({"blocks": blocks, "at": self.refreshed_at, "inputs": self.inputs})
 
     @classmethod
     def from_json(cls, text: str) -> AsOf | None:
-        """Reads what `to_json` returned; None if the text is empty."""
+        """Parses the output of `to_json`. Returns None if the text is empty."""
         if not text:
             return None
         stated = json.loads(text)
@@ -51,7 +51,7 @@ class AsOf:
 
 
 def as_of(lake: StorageLocation) -> AsOf | None:
-    """Returns the state of the gold tables; None if they were never refreshed."""
+    """Returns the state of the gold tables, or None if they have never been refreshed."""
     folder = lake.table(_LAST_TABLE)
     with explained(folder):
         if not DeltaTable.is_deltatable(folder.root, folder.options):
@@ -61,18 +61,18 @@ def as_of(lake: StorageLocation) -> AsOf | None:
 
 
 def state_as_of(lake: StorageLocation, stated: AsOf) -> None:
-    """Records the state of the tables as a table property. Spark makes no commit for a table that stays empty."""
+    """Records the state of the tables as a table property, since Spark makes no commit for a table that stays empty."""
     folder = lake.table(_LAST_TABLE)
     table = DeltaTable(folder.root, storage_options=folder.options)
     table.alter.set_table_properties({_AS_OF: stated.to_json()}, raise_if_not_exists=False)
 
 
 def rows_of(lake: StorageLocation, name: str) -> pa.Table:
-    """Returns all rows of a table; none if the table does not exist.
+    """Returns all rows of a table, or no rows if the table does not exist.
 
     Raises:
-        LakeDamagedError: a file of the table is lost.
-        LakeUnreachableError: the bucket refuses, or does not answer.
+        LakeDamagedError: a file of the table is missing.
+        LakeUnreachableError: the bucket denies access, or does not respond.
     """
     schema, _ = TABLES[name]
     folder = lake.table(name)
@@ -89,11 +89,11 @@ def opened(lake: StorageLocation, names: Mapping[str, str]) -> Iterator[duckdb.D
 
     Args:
         lake: the lake.
-        names: tables by their alias in queries; one that was never written is empty.
+        names: table names by their alias in queries. A table that was never written is empty.
 
     Raises:
-        LakeDamagedError: a file of a table is lost, also while the block reads it.
-        LakeUnreachableError: the bucket refuses, or does not answer.
+        LakeDamagedError: a file of a table is missing, possibly only when the `with` block reads it.
+        LakeUnreachableError: the bucket denies access, or does not respond.
     """
     folders = [lake.table(name) for name in names.values()]
     with explained(*folders), duckdb.connect(config={"python_enable_replacements": "false"}) as connection:

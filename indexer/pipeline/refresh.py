@@ -1,9 +1,11 @@
-"""Brings silver and gold up to date with bronze.
+"""Brings the silver and gold tables up to date with bronze.
 
-bronze.logs ── stream, decode ──▶ silver.events ──▶ silver.messages, receipts, attempts    merged by key
-└───────────────────┴──▶ gold.duplicates, lanes, latencies, redundancy,
-the index's store (limits, final times, marks) ─────────────▶         divergences          overwritten
-the relayer's store (fees paid, attestation times) ─────────▶    gold.costs, latencies
+bronze.logs ── stream, decode ──▶ silver.events ──▶ silver.messages, receipts, attempts   merged by key
+
+silver.* ────────────────────────────────────────▶ gold.duplicates, lanes, redundancy     overwritten
+silver.* and the index's store ──────────────────▶ gold.divergences                       overwritten
+silver.*, both stores (final and attested times) ▶ gold.latencies                         overwritten
+silver.* and the relayer's store (fees paid) ────▶ gold.costs                             overwritten
 """
 
 from __future__ import annotations
@@ -47,16 +49,17 @@ _DAY: Final = 86_400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreFacts:
-    """Facts that are in no event.
+    """Inputs of the gold tables that are in no event.
 
     Attributes:
-        policy: when a message counts as silent; from the index's store.
-        limits: `schemas.LIMITS`, from the same.
-        divergences: `schemas.DIVERGENCES` that do not follow from messages and receipts; from the same.
-        final_times: `schemas.FINAL_TIMES`, from the same.
-        attested: `schemas.ATTESTED`, from the relayer's store; None if there is none here.
-        paid: `schemas.PAID`, from the same; None if there is none here.
-        chain_names: the chains' names by EIP-155 id; from the deployments file.
+        policy: stall policy, which determines when a message counts as silent; from the index's store.
+        limits: rows of `schemas.LIMITS`, from the index's store.
+        divergences: rows of `schemas.DIVERGENCES` that do not follow from messages and receipts; from the
+            index's store.
+        final_times: rows of `schemas.FINAL_TIMES`, from the index's store.
+        attested: rows of `schemas.ATTESTED`, from the relayer's store; None if there is no relayer here.
+        paid: rows of `schemas.PAID`, from the relayer's store; None if there is no relayer here.
+        chain_names: chain names by EIP-155 id, from the deployments file.
     """
 
     policy: StallPolicy = field(default_factory=StallPolicy)
@@ -77,15 +80,16 @@ def refresh(
     keep_hours: int = 168,
     clock: Callable[[], float] = time.time,
 ) -> AsOf:
-    """Brings silver and gold up to date with bronze. It may be killed at any point, and repeated.
+    """Brings the silver and gold tables up to date with bronze. Can be killed at any point, and repeated.
 
     Args:
-        spark: a session of `indexer.spark.session.batch_session`.
+        spark: session from `indexer.spark.session.batch_session`.
         lake: the lake.
-        facts: the inputs that are in no log.
-        full: compute everything again from bronze; a repair of bronze and another version of the code do the same.
-        keep_hours: hours for which earlier versions of the tables can be read.
-        clock: Unix seconds.
+        facts: inputs that are in no log.
+        full: whether to recompute everything from bronze. This also happens after a repair of bronze, and with
+            a different version of the code.
+        keep_hours: number of hours for which earlier versions of the tables stay readable.
+        clock: returns Unix seconds.
 
     Returns:
         The new state of the tables.
@@ -111,9 +115,9 @@ def refresh(
 
 
 def unchanged(lake: Lake, facts: StoreFacts, *, clock: Callable[[], float] = time.time) -> AsOf | None:
-    """Returns the state of the tables, and records that it holds until now, if a refresh would compute the same rows again.
+    """Returns the state of the tables if a refresh would compute the same rows, and records that it is still current.
 
-    Returns None if there is something to refresh, or if no refresh has maintained the tables today.
+    Returns None if a refresh is needed, or if no refresh has done the tables' maintenance today.
     """
     before, state = as_of(lake.place), lake.state()
     if before is None or before.inputs != _inputs(lake, state, facts):
@@ -126,7 +130,7 @@ def unchanged(lake: Lake, facts: StoreFacts, *, clock: Callable[[], float] = tim
 
 
 def _inputs(lake: Lake, state: BronzeState, facts: StoreFacts) -> str:
-    """Returns a hash of what the tables are computed from."""
+    """Returns a hash of all inputs of the tables."""
     # Bronze is append-only except for corrections. The names of its files change when they are compacted.
     return hashlib.sha256(pickle.dumps((lake.rows(), state.corrections, facts, _code()))).hexdigest()
 
@@ -136,7 +140,7 @@ def _is_same_day(one: AsOf, other: AsOf) -> bool:
 
 
 def _checkpoint(tables: Tables, lake: Lake, state: BronzeState, *, full: bool) -> str:
-    """Returns the name of the stream's checkpoint; a new one if silver has to be recomputed from the first log."""
+    """Returns the name of the stream's checkpoint. It is a new name if silver must be recomputed from the first log."""
     folder = lake.place.table("silver.events")
     events = deltalake.DeltaTable(folder.root, storage_options=folder.options)
     made_by = f"{state.corrections}-{_code()}"
@@ -153,7 +157,7 @@ def _checkpoint(tables: Tables, lake: Lake, state: BronzeState, *, full: bool) -
 
 
 def _code() -> str:
-    """Returns a hash of the code that computes the tables. Rows of different versions must not be mixed."""
+    """Returns a hash of the code that computes the tables. Rows computed by different versions must not be mixed."""
     pipeline = resources("indexer.pipeline")
     folders = (pipeline, pipeline / "sql", pipeline / "sql" / "divergences", resources("indexer.decode"))
     found = [part for folder in folders for part in folder.iterdir() if part.name.endswith((".py", ".sql"))]
@@ -226,6 +230,6 @@ def _refresh_gold(tables: Tables, facts: StoreFacts) -> None:
 
 
 def _at_once(make: Callable[[str], None], names: Iterable[str]) -> None:
-    """Calls `make` for each table. Spark plans a query in one thread, so several are planned in parallel."""
+    """Calls `make` for each table. Spark plans each query in a single thread, so several are planned in parallel."""
     with ThreadPoolExecutor() as pool:
         list(pool.map(make, names))

@@ -1,4 +1,4 @@
-"""Silver: decoded events, and the state of each message. Each table is a pure function of DataFrames."""
+"""Silver: decoded events, and the state of each message. A pure function of DataFrames computes each table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from indexer.pipeline.queries import FOR_SPARK, query
 
 
 def events(logs: DataFrame) -> DataFrame:
-    """Returns one row per log, as `schemas.EVENTS`; the live store uses the same decoder."""
+    """Returns one row per log, as `schemas.EVENTS`. The live store uses the same decoder."""
     return logs.select(*schemas.LOGS.names).mapInArrow(_decode, spark_schema(schemas.EVENTS))
 
 

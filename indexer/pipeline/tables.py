@@ -23,14 +23,18 @@ _KEYS: Final = {
 
 
 class Tables:
-    """The tables of a lake, each change of which is one commit.
+    """The tables of a lake. Each change is one commit.
 
-    Spark runs several jobs for each Delta table that it reads and for each commit, whatever the number of rows. A short history
-    spends most of its time on them, so this process reads and commits its rows itself, and Spark computes them.
+    Spark runs several jobs for each Delta table that it reads and for each commit, regardless of the number of
+    rows. For a short history these jobs would take most of the time. So Spark only computes its rows, and this
+    process reads and commits them.
     """
 
     def __init__(self, spark: SparkSession, place: StorageLocation, *, is_short: bool) -> None:
-        """Takes the session that computes, the lake, and whether its history is short and on one machine."""
+        """Stores the session and the lake.
+
+        `is_short` states whether the history is short and Spark runs on this machine.
+        """
         self._spark = spark
         self._place = place
         self._is_short = is_short
@@ -43,7 +47,7 @@ class Tables:
         return self._spark.read.format("delta").load(self._place.table(name).uri)
 
     def once(self, rows: DataFrame) -> DataFrame:
-        """Returns rows that are computed once. Those of a long history survive the loss of a worker."""
+        """Returns rows that are computed only once. With a long history, they survive the loss of a worker."""
         return rows.coalesce(1).localCheckpoint() if self._is_short else rows.persist()
 
     def overwrite(self, name: str, rows: DataFrame) -> None:
@@ -65,7 +69,7 @@ class Tables:
         merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
 
     def maintain(self, name: str, keep_hours: int) -> None:
-        """Compacts small files, and deletes files that no version of the last `keep_hours` refers to."""
+        """Compacts small files, and deletes files to which no version of the last `keep_hours` hours refers."""
         folder = self._place.table(name)
         if not self._is_short:
             table = SparkTable.forPath(self._spark, folder.uri)

@@ -1,4 +1,4 @@
-"""Runs a user's SQL on the lake's tables with DuckDB, which can read these tables and nothing else."""
+"""Runs a user's SQL on the lake's tables with DuckDB. The query can read these tables and nothing else."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _LOCKED: Final = {
 
 
 def answer(lake: StorageLocation, sql: str, rows: int, seconds: float) -> tuple[pa.Table, bool]:
-    """Returns the result of a query on the lake's tables, in which ids, hashes and addresses are hexadecimal text.
+    """Returns the result of a query on the lake's tables. Ids, hashes and addresses are shown as hexadecimal text.
 
     Args:
-        lake: the lake, each table in its latest version.
-        sql: one query of DuckDB's SQL.
+        lake: the lake; the query reads each table in its latest version.
+        sql: a single DuckDB SQL query.
         rows: maximum number of rows.
         seconds: timeout.
 
@@ -40,8 +40,8 @@ def answer(lake: StorageLocation, sql: str, rows: int, seconds: float) -> tuple[
 
     Raises:
         IndexerError: `sql` is not a single query, fails, or takes too long.
-        LakeDamagedError: a file of a table is lost.
-        LakeUnreachableError: the lake's bucket refuses, or does not answer.
+        LakeDamagedError: a file of a table is missing.
+        LakeUnreachableError: the lake's bucket denies access, or does not respond.
     """
     # Variables of this process are not tables either.
     with duckdb.connect(config={"python_enable_replacements": "false"}) as connection:

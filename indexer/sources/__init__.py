@@ -1,1 +1,1 @@
-"""Reads the chains: the streaming source `evm`, the task of a backfill, and the client below both."""
+"""Reads the chains: the streaming source `evm`, the backfill task, and the client that both use."""

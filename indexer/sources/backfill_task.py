@@ -1,4 +1,4 @@
-"""The work of one Spark task of a backfill. Every Spark process imports this module, so it has few imports."""
+"""The work of one Spark task in a backfill. Every Spark process imports this module, so it imports little itself."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from indexer.sources.chain import ChainConfig, ChainReader
 
 @dataclass(frozen=True, slots=True)
 class RangeReader:
-    """Reads ranges of final blocks; pass it to `DataFrame.mapInArrow`, on a column with the first block of each range.
+    """Reads ranges of final blocks. Pass it to `DataFrame.mapInArrow` on a column with the first block of each range.
 
     Attributes:
-        chain: the chain with its known adapters.
-        limits: limits of a request and of a batch.
-        final: number and hash of the last final block that the driver saw; endpoints that lack it are skipped.
-        step: blocks in a range; the one that ends with the final block may be shorter.
-        at_once: ranges that one task reads concurrently.
+        chain: chain to read, with its known adapters.
+        limits: limits on requests and batches.
+        final: number and hash of the last final block that the driver saw. Endpoints that do not have it are skipped.
+        step: number of blocks in a range. The range that ends with the final block may be shorter.
+        at_once: number of ranges that one task reads concurrently.
     """
 
     chain: ChainConfig
@@ -32,7 +32,7 @@ class RangeReader:
     at_once: int = 1
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yields the logs, `schemas.LOGS`."""
+        """Yields the logs, with the schema `schemas.LOGS`."""
         firsts = [first for batch in batches for first in batch.column(0).to_pylist()]
         parts = [part for number in range(self.at_once) if (part := firsts[number :: self.at_once])]
         with ThreadPoolExecutor(self.at_once) as pool:
@@ -40,7 +40,7 @@ class RangeReader:
                 yield from logs
 
     def _read(self, firsts: list[int]) -> list[pa.RecordBatch]:
-        """Reads ranges with one reader."""
+        """Reads several ranges with the same reader."""
         ranges = _ranges.setdefault(self.chain.urls, AdaptiveRanges())
         with ChainReader(self.chain, self.limits, ranges=ranges) as reader:
             reader.follow(self.final)

@@ -1,10 +1,10 @@
-"""Reads headers of one chain, and the events that Waybill's contracts emitted in its blocks.
+"""Reads one chain's headers, and the events that Waybill's contracts emitted in its blocks.
 
-An answer with anything that was not requested is rejected.
+Responses that contain anything that was not requested are rejected.
 
-The relayer's rule of finality (`bridge.evm.finality`) differs: it acts on blocks after the confirmations of the deployments
-file. The lake is append-only, so here the chain's tag `finalized` decides, or a depth where a node does not support
-that tag.
+The relayer's finality rule (`bridge.evm.finality`) is different: the relayer acts on blocks after the number of
+confirmations in the deployments file. The lake is append-only, so here the chain's tag `finalized` decides, or
+a fixed depth if a node does not support the tag.
 """
 
 from __future__ import annotations
@@ -55,10 +55,13 @@ _BITS: Final = 2048
 
 
 class Headers:
-    """Reads headers, and checks that each answer is the requested block."""
+    """Reads headers, and checks that each response is for the requested block."""
 
     def __init__(self, rpc: ChainRpc, finality_depth: int) -> None:
-        """Reads through `rpc`; blocks below `finality_depth` count as final if a node does not support the tag `finalized`."""
+        """Creates the reader.
+
+        If a node does not support the tag `finalized`, blocks deeper than `finality_depth` count as final.
+        """
         self._rpc = rpc
         self._finality_depth = finality_depth
         self._knows_finalized = True
@@ -67,15 +70,17 @@ class Headers:
         """Returns the newest block.
 
         Raises:
-            RpcError: no endpoint gave a usable answer.
+            RpcError: no endpoint gave a usable response.
         """
         return self._rpc.call("eth_getBlockByNumber", "latest", False, read=header_of)
 
     def newest(self) -> tuple[Header, Header | None]:
-        """Returns the newest and the last final block, by one HTTP request; None if no block is final yet.
+        """Returns the newest block and the last final block, with a single HTTP request.
+
+        The last final block is None if no block is final yet.
 
         Raises:
-            RpcError: no endpoint says which they are.
+            RpcError: no endpoint returned them.
         """
         if self._knows_finalized:
             try:
@@ -88,30 +93,30 @@ class Headers:
         return newest, self.final(newest)
 
     def at(self, number: int, *, final: bool = False) -> Header:
-        """Returns the block at a height of the current chain.
+        """Returns the block at a height on the current chain.
 
         Args:
-            number: its height.
-            final: whether it is final, so that a node without it lags behind.
+            number: block height.
+            final: whether the block is final, so that a node without it must be lagging.
 
         Raises:
-            UnknownBlockError: there is none.
+            UnknownBlockError: there is no such block.
         """
         header = self._rpc.call("eth_getBlockByNumber", hex(number), False, read=header_of, is_final=final)
         return _expected(number, header)
 
     def between(self, first: int, last: int, known: Header) -> list[Header]:
-        """Returns blocks `first`…`last` of the current chain; `known` is not read again.
+        """Returns blocks `first`…`last` of the current chain. `known` is not read again.
 
         Raises:
-            UnknownBlockError: a block is missing, or is not the child of the one before: the chain is changing.
+            UnknownBlockError: a block is missing or is not the child of the previous one, so the chain is changing.
         """
         headers = self.of([number for number in range(first, last + 1) if number != known.number])
         headers += [known] if known.number == last else []
         for parent, child in itertools.pairwise(headers):
             if child.parent_hash != parent.hash:
                 raise UnknownBlockError(
-                    f"block {child.number} is not a child of block {parent.number}, which was read with it"
+                    f"block {child.number} is not a child of block {parent.number}: the chain changed while it was read"
                 )
         return headers
 
@@ -119,13 +124,13 @@ class Headers:
         """Returns the blocks at several heights.
 
         Raises:
-            UnknownBlockError: one of them is not there.
+            UnknownBlockError: one of the blocks does not exist.
         """
         blocks = self._rpc.call_together([_block_request(hex(number)) for number in numbers])
         return [_expected(number, header_of(block)) for number, block in zip(numbers, blocks, strict=True)]
 
     def final(self, head: Header) -> Header | None:
-        """Returns the last final block; None if there is none."""
+        """Returns the last final block, or None if there is none."""
         if self._knows_finalized:
             try:
                 return self._rpc.call("eth_getBlockByNumber", "finalized", False, read=header_of)
@@ -142,7 +147,7 @@ def _block_request(tag: str) -> Request:
 
 
 def _bloom(text: Any) -> bytes:
-    """Returns a block's bloom filter; empty if the endpoint has none. It only saves requests."""
+    """Returns a block's bloom filter, or empty bytes if the endpoint omits it. The filter only saves requests."""
     try:
         return fixed_width([text], 256).tobytes()
     except (HexError, TypeError):
@@ -151,16 +156,16 @@ def _bloom(text: Any) -> bytes:
 
 def _expected(number: int, header: Header) -> Header:
     if header.number != number:
-        raise TransientRpcError(f"asked for block {number} and got block {header.number}")
+        raise TransientRpcError(f"requested block {number}, but got block {header.number}")
     return header
 
 
 def header_of(block: Any) -> Header:
-    """Decodes the answer to `eth_getBlockByNumber`.
+    """Decodes the result of `eth_getBlockByNumber`.
 
     Raises:
-        UnknownBlockError: there is none.
-        TransientRpcError: a field is missing, or wrong.
+        UnknownBlockError: there is no such block.
+        TransientRpcError: a field is missing or invalid.
     """
     if block is None:
         raise UnknownBlockError("the endpoint does not have the requested block")
@@ -174,7 +179,7 @@ def header_of(block: Any) -> Header:
             bloom=_bloom(block.get("logsBloom")),
         )
     except (HexError, KeyError, TypeError) as error:
-        raise TransientRpcError(f"a block header has a missing or wrong field: {error}") from error
+        raise TransientRpcError(f"a block header has a missing or invalid field: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +187,10 @@ class _Blocks:
     """A range of blocks whose logs are requested.
 
     Attributes:
-        first: the first.
-        last: the last, included.
-        header: of the last block; None if the answer's own logs are to prove how far the node has read.
-        final: whether they are final.
+        first: first block.
+        last: last block (inclusive).
+        header: header of the last block; None if the logs in the response must prove how far the node has read.
+        final: whether the blocks are final.
     """
 
     first: int
@@ -195,7 +200,7 @@ class _Blocks:
 
 
 class EventReader:
-    """Reads events of Waybill's contracts on one chain."""
+    """Reads the events of Waybill's contracts on one chain."""
 
     def __init__(
         self,
@@ -205,9 +210,9 @@ class EventReader:
         start_block: int,
         ranges: AdaptiveRanges | None = None,
     ) -> None:
-        """Reads the logs of `emitters`. The router was deployed in `start_block` or soon after.
+        """Creates the reader of the logs of `emitters`. The router was deployed in `start_block` or soon after it.
 
-        Readers of one endpoint may share `ranges`.
+        Readers of the same endpoint may share `ranges`.
         """
         self._rpc = rpc
         self._headers = headers
@@ -232,17 +237,18 @@ class EventReader:
 
         Args:
             first: the first block.
-            last: the last block, included.
-            headers: of the newest blocks of the range, up to `last`; logs of other blocks at these heights are rejected.
-            final: the last known final block, if the whole range is final.
-            table: converts the logs: `events_table` decodes them, `logs_table` does not.
+            last: the last block (inclusive).
+            headers: headers of the newest blocks of the range, up to `last`. Logs from different blocks at
+                these heights are rejected.
+            final: last known final block, if the whole range is final.
+            table: function that converts the logs: `events_table` decodes them, `logs_table` does not.
 
         Yields:
-            Pairs of the last block read, and the events since the previous pair.
+            Pairs of the last block read and the events since the previous pair.
 
         Raises:
             UnknownBlockError: the chain changed while it was read.
-            RpcError: no usable answer.
+            RpcError: no endpoint gave a usable response.
         """
         by_number = {header.number: header for header in headers}
         by_hash = headers[-_TAIL:]
@@ -279,9 +285,10 @@ class EventReader:
             yield header.number, table(self._dated(logs, by_number), self._emitters)
 
     def _try_blooms(self, last: int) -> None:
-        """Checks the bloom filter of a block in which the router was set up: an idle chain has no other block to check by.
+        """Checks the bloom filter of a block in which the router was set up.
 
-        Tried once; after an error, the next event serves as well.
+        An idle chain has no other block to check. Runs only once. After an error, the next event serves the
+        same purpose.
         """
         end = min(self._start_block + _SET_UP, last)
         router = {"address": "0x" + self._emitters.router.hex()}
@@ -300,7 +307,7 @@ class EventReader:
 
     @property
     def emitters(self) -> Emitters:
-        """The contracts whose logs are read, including adapters whose registration was read so far."""
+        """Returns the contracts whose logs are read, including adapters whose registration has been read so far."""
         return self._emitters
 
     def _changed(self, number: int) -> UnknownBlockError:
@@ -309,11 +316,12 @@ class EventReader:
         )
 
     def _proven(self, first: int, end: int, last: int, final: int) -> tuple[int, RawLogs] | None:
-        """Returns the logs of blocks `first`…`end` up to the last proven one; None if they prove too little.
+        """Returns the logs of blocks `first`…`end` up to the last proven block, or None if they prove too little.
 
-        A node that lags behind omits the blocks that it lacks, and a provider that truncates long answers omits the last
-        logs. Either has all blocks before the one of its last log. So one request suffices, and the next begins with that block. The
-        last request of a range extends beyond its end, up to the `final` block, so that later logs prove the rest.
+        A lagging node omits the blocks that it does not have, and a provider that truncates long responses
+        omits the last logs. In both cases, all blocks before that of the last log are complete. So one request
+        suffices, and the next starts with that block. The last request of a range extends beyond its end, up to
+        the `final` block, so that later logs prove the rest.
         """
         if end == last:
             end = min(first + self._ranges.step - 1, final)
@@ -342,9 +350,10 @@ class EventReader:
     def _answer(self, query: Mapping[str, Any], blocks: _Blocks) -> RawLogs:
         """Returns the logs of a range from a node that has its last block.
 
-        A node that lags behind answers a range with the logs that it has, but reports an unknown block when it is asked
-        for the last one by number or by hash. All three travel in one HTTP request, and must agree about that block:
-        few load balancers divide a batch, and one that does is noticed when a lagging node gets two of the three.
+        A lagging node returns the logs that it has, but reports an unknown block when queried for the last
+        block by number or by hash. All three queries are sent in one HTTP request, and their results must agree
+        about that block. Few load balancers split a batch, and if one does, this is noticed when a lagging node
+        gets two of the three queries.
         """
         ranged = {**query, "fromBlock": hex(blocks.first), "toBlock": hex(blocks.last)}
         if blocks.header is None:
@@ -371,15 +380,15 @@ class EventReader:
         if not np.array_equal(np.sort(raw.log_index[there]), np.sort(last.log_index)):
             raise TransientRpcError(
                 f"{self._where(blocks.first, blocks.last)}: the result has {int(there.sum())} logs of block {blocks.last}, "
-                f"which has {len(last)}: the node that answers for ranges lags behind"
+                f"which has {len(last)}: the node that answers range queries is lagging"
             )
         return raw
 
     def _check_last(self, block: Any, known: Header, blocks: _Blocks) -> None:
         if block is None:
             raise TransientRpcError(
-                f"{self._where(blocks.first, blocks.last)}: of requests that travel together, one was answered by a node "
-                f"that has no block {blocks.last}: a balancer takes them apart, and a node behind it lags"
+                f"{self._where(blocks.first, blocks.last)}: one request of a batch was answered by a node "
+                f"without block {blocks.last}: a load balancer splits batches, and one of its nodes is lagging"
             )
         if header_of(block).hash != known.hash:
             raise self._changed(blocks.last)
@@ -388,7 +397,7 @@ class EventReader:
         where = self._where(first, last)
         raw = self._parsed(logs, last, where)
         if wrong := self._not_asked_for(raw, first, last):
-            raise TransientRpcError(f"{where}: the result holds {wrong}")
+            raise TransientRpcError(f"{where}: the result contains {wrong}")
         return raw
 
     def _where(self, first: int, last: int) -> str:
@@ -419,7 +428,7 @@ class EventReader:
         return "a log twice" if same.any() else None
 
     def _dated(self, raw: RawLogs, headers: Mapping[int, Header]) -> RawLogs:
-        """Returns the logs with their blocks' times. Rejects logs of other blocks than the headers'."""
+        """Returns the logs with block times. Rejects logs of blocks that differ from the headers."""
         for row in np.flatnonzero(np.isin(raw.block_number, list(headers))).tolist():
             number = int(raw.block_number[row])
             if headers[number].hash != raw.block_hash[row].tobytes():
@@ -427,7 +436,7 @@ class EventReader:
         return self._with_times(raw, headers)
 
     def _with_times(self, raw: RawLogs, headers: Mapping[int, Header]) -> RawLogs:
-        """Reads the block times that the endpoint omits from its logs."""
+        """Reads the block times, for an endpoint that omits them from its logs."""
         missing = raw.block_time < 0
         if not missing.any():
             return raw
@@ -441,7 +450,7 @@ class EventReader:
 
 
 def _proven_by(logs: RawLogs, first: int, last: int) -> int | None:
-    """Returns the last block of a range that an answer's last log proves; None if that is not most of the range."""
+    """Returns the last block of a range that a response's last log proves, or None if it proves too little."""
     if not len(logs):
         return None
     proven = min(int(logs.block_number.max()) - 1, last)
@@ -451,12 +460,13 @@ def _proven_by(logs: RawLogs, first: int, last: int) -> int | None:
 class AdaptiveRanges:
     """Reads a long range of blocks in pieces that the endpoint accepts. Threads may share it.
 
-    A piece larger than a rejected one is not requested again until `_TRY_AGAIN` pieces were read, and after each
-    further rejection twice as many: if the endpoint limits blocks, each such request would be wasted, and billed.
+    After a rejection, a larger piece is not requested again until `_TRY_AGAIN` pieces were read, and this
+    number doubles with each further rejection. If the endpoint limits the number of blocks, each such request
+    would be wasted, and billed.
     """
 
     def __init__(self, first_step: int = _FIRST_STEP) -> None:
-        """Begins with ranges of `first_step` blocks."""
+        """Starts with ranges of `first_step` blocks."""
         self._lock = threading.Lock()
         self._step = first_step
         self._taken = 0  # blocks of the last piece that was read
@@ -466,7 +476,7 @@ class AdaptiveRanges:
 
     @property
     def step(self) -> int:
-        """Blocks in the next range."""
+        """Returns the number of blocks in the next range."""
         return self._step
 
     def read(self, first: int, last: int, read: Callable[[int, int], tuple[int, Logs]]) -> Iterator[tuple[int, Logs]]:
@@ -474,11 +484,12 @@ class AdaptiveRanges:
 
         Args:
             first: the first block.
-            last: the last block, included.
-            read: requests the logs of a range, both ends included, and returns the last block that they cover.
+            last: the last block (inclusive).
+            read: function that requests the logs of a range (inclusive), and returns the last block covered,
+                and the logs.
 
         Yields:
-            Pairs of the last block read, and the logs since the previous pair.
+            Pairs of the last block read and the logs since the previous pair.
 
         Raises:
             RangeTooLargeError: the endpoint rejects even a single block.
@@ -524,18 +535,18 @@ class AdaptiveRanges:
 
 
 class Blooms:
-    """Uses the bloom filters of one chain's headers, so that a block without our logs costs no request for logs.
+    """Uses the bloom filters in one chain's headers, so that no logs are requested for blocks without any of our logs.
 
-    See the Ethereum yellow paper, section 4.4.1. Some chains leave the filters empty. So they are trusted only after one of them
-    matched logs that were read, and never again after one omitted such logs.
+    See the Ethereum yellow paper, section 4.4.1. Some chains leave the filters empty. So they are trusted only
+    once a filter has matched logs that were read, and never again after a filter omitted such logs.
     """
 
     def __init__(self) -> None:
-        """Trusts no filter yet."""
+        """Starts without trusting the chain's filters."""
         self._hold: bool | None = None
 
     def rule_out(self, header: Header, addresses: Iterable[bytes]) -> bool:
-        """Returns whether a block has no log of any of these contracts, 20 bytes each."""
+        """Returns whether a block has no log from any of these contracts (20 bytes each)."""
         return bool(self._hold) and bool(header.bloom) and not any(_has(header.bloom, one) for one in addresses)
 
     def compare(self, header: Header, emitted: Iterable[bytes]) -> None:
@@ -551,7 +562,7 @@ def _has(bloom: bytes, address: bytes) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _bits(address: bytes) -> tuple[tuple[int, int], ...]:
-    """Returns the three bits of an address: the byte in the filter, and the bit of that byte."""
+    """Returns the three filter bits of an address, each as the byte's position and the bit within that byte."""
     digest = keccak(address)
     numbers = [int.from_bytes(digest[start : start + 2]) % _BITS for start in (0, 2, 4)]
     return tuple(((_BITS - 1 - number) // 8, 1 << number % 8) for number in numbers)

@@ -1,4 +1,4 @@
-"""Reads one chain's events so that each result belongs to one branch: that of its last block."""
+"""Reads one chain's events. Each result belongs to a single branch, that of its last block."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ class ChainConfig:
 
     @property
     def called(self) -> str:
-        """Name of the chain in errors."""
+        """Returns the chain's name for errors."""
         return self.endpoints.called(self.chain_id)
 
     def with_adapters(self, adapters: Iterable[bytes]) -> ChainConfig:
-        """Returns the chain with adapters that its router registered after its deployment."""
+        """Returns the configuration with adapters that the router registered after its deployment."""
         return replace(self, emitters=self.emitters.with_adapters(adapters))
 
 
 def chain_config(chain: ChainDeployment, endpoints: EndpointPolicy = INDEX_POLICY) -> ChainConfig:
-    """Returns the configuration of a chain of the deployment."""
+    """Returns the configuration of one chain in the deployment."""
     return ChainConfig(
         chain_id=chain.chain_id,
         urls=chain.rpc_urls,
@@ -73,7 +73,7 @@ def chain_config(chain: ChainDeployment, endpoints: EndpointPolicy = INDEX_POLIC
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advance:
-    """The result of a poll: blocks `first`…`position.block` with their events replace everything from `first` on."""
+    """The result of a poll. Blocks `first`…`position.block` and their events replace everything from `first` on."""
 
     first: int
     parent_hash: bytes | None  # prefix of the hash of block `first` - 1; None if the chain is read from `first` on
@@ -99,10 +99,10 @@ class ChainReader:
 
         Args:
             config: the chain.
-            limits: limits of a request and of a batch.
-            clock: measures for how long a lower head has lasted, in seconds.
+            limits: limits on requests and batches.
+            clock: monotonic clock in seconds, to measure how long a lower head has lasted.
             connect: creates the transport for a URL.
-            ranges: the endpoint's range limit, if it is shared with other readers.
+            ranges: the endpoint's range limit, if shared with other readers.
         """
         self.config = config
         self._limits = limits
@@ -129,34 +129,38 @@ class ChainReader:
         """Returns the newest block.
 
         Raises:
-            RpcError: no endpoint says which it is.
+            RpcError: no endpoint gave a usable response.
         """
         return self._headers.head()
 
     def final(self) -> Header | None:
-        """Returns the last final block; None if there is none."""
+        """Returns the last final block, or None if there is none."""
         final = self._headers.final(self._headers.head())
         if final is not None:
             self.follow((final.number, final.hash))
         return final
 
     def follow(self, final: tuple[int, bytes]) -> None:
-        """Uses only endpoints that have this final block (number and hash) from now on. The current one is assumed to have it."""
+        """From now on, uses only endpoints that have this final block (number and hash).
+
+        Assumes that the current endpoint has it.
+        """
         self._rpc.must_have(KnownBlock(*final), KnownBlock(*final))
 
     def header(self, number: int) -> Header:
-        """Returns the block at a height of the current chain.
+        """Returns the header of the block at a height on the current chain.
 
         Raises:
-            UnknownBlockError: there is none.
+            UnknownBlockError: there is no such block.
         """
         return self._headers.at(number)
 
     def has(self, number: int, block_hash: bytes) -> bool:
-        """Returns whether any endpoint has a block, and if so prefers that endpoint from now on.
+        """Returns whether any endpoint has a block. Prefers such an endpoint from then on.
 
         Raises:
-            RpcError: none has it, but not all have another one in its place, so it may still exist.
+            RpcError: no endpoint has the block, but not all of them have a different block at its height, so it
+                may still exist.
         """
         return self._rpc.anyone_has(KnownBlock(number, block_hash))
 
@@ -164,16 +168,16 @@ class ChainReader:
         """Calls the router at one block.
 
         Args:
-            block_hash: of the block; a number could mean another block by the time the endpoint reads it.
-            calls: call data of each call.
+            block_hash: hash of the block. A number could refer to a different block by the time the endpoint reads it.
+            calls: data of each call.
 
         Returns:
-            The results, in order; empty if the router does not exist yet.
+            The results in order. Each is empty if the router does not exist yet.
 
         Raises:
             StateUnavailableError: the endpoint has pruned that block's state.
             UnknownBlockError: the block is not on the chain.
-            RpcError: no usable answer.
+            RpcError: no endpoint gave a usable response.
         """
         router = "0x" + self.config.emitters.router.hex()
         block = {"blockHash": "0x" + block_hash.hex(), "requireCanonical": True}
@@ -182,13 +186,13 @@ class ChainReader:
         try:
             return [bytes.fromhex(answer.removeprefix("0x")) for answer in answers]
         except (AttributeError, ValueError) as error:
-            raise TransientRpcError(f"{self.config.called}: eth_call did not answer with bytes: {error}") from error
+            raise TransientRpcError(f"{self.config.called}: eth_call did not return bytes: {error}") from error
 
     def costs(self, transactions: Sequence[bytes]) -> dict[bytes, Payment]:
-        """Returns the costs of transactions; unknown ones are omitted.
+        """Returns the costs of transactions. Unknown transactions are omitted.
 
         Raises:
-            RpcError: no usable answer.
+            RpcError: no endpoint gave a usable response.
         """
         asked = [["0x" + transaction.hex()] for transaction in transactions]
         receipts = self._rpc.call_together([Request("eth_getTransactionReceipt", hashes) for hashes in asked])
@@ -206,28 +210,28 @@ class ChainReader:
             }
         except (AttributeError, HexError, KeyError, TypeError, ValueError) as error:
             raise TransientRpcError(
-                f"{self.config.called}: a transaction or receipt has a missing or wrong field: {error}"
+                f"{self.config.called}: a transaction or receipt has a missing or invalid field: {error}"
             ) from error
 
     @property
     def waits(self) -> bool:
-        """Whether the last poll found a lower head, and waits to see whether it persists."""
+        """Whether the last poll found a lower head, so that the reader waits to see whether it persists."""
         return self._lower_head_since is not None
 
     @property
     def next_look(self) -> float:
-        """Seconds from the start of the last `advance` to the next."""
+        """Returns the seconds between the start of the last `advance` and the next one."""
         return self._next_look
 
     def advance(self, position: ChainPosition, target: int | None = None) -> Advance | None:
-        """Reads the blocks after `position`; None if there are none.
+        """Reads the blocks after `position`. Returns None if there are none.
 
         Args:
             position: the chain's position.
             target: the last block to read.
 
         Raises:
-            RpcError: no usable answer, or the chain changed while it was read: try again.
+            RpcError: no endpoint gave a usable response, or the chain changed while it was read. Can be retried.
             FinalityViolatedError: the chain no longer has a block that it had reported as final.
         """
         self._next_look = self._limits.poll_interval
@@ -252,31 +256,31 @@ class ChainReader:
 
         Args:
             first: the first block.
-            last: the last block, included.
-            final: a later final block, if one is known.
+            last: the last block (inclusive).
+            final: a later final block, if known.
 
         Raises:
-            RpcError: no usable answer.
+            RpcError: no endpoint gave a usable response.
         """
         for _, events in self._events.read(first, last, [], final=last if final is None else final):
             yield events
 
     def read_final_logs(self, first: int, last: int, final: int) -> Iterator[pa.Table]:
-        """Yields the raw logs of a range of final blocks, `schemas.LOGS`."""
+        """Yields the raw logs of a range of final blocks, as `schemas.LOGS`."""
         for _, logs in self._events.read(first, last, [], final=final, table=logs_table):
             yield logs
 
     def _lags(self, position: ChainPosition, head: Header) -> bool:
-        """Returns whether a lower head means that the endpoint lags. A head that stays lower is a rollback.
+        """Returns whether a lower head means that the endpoint is lagging. If the head stays lower, it is a rollback.
 
-        Trusting a lagging endpoint would forget deliveries, and request retries that cost money.
+        If the index trusted a lagging endpoint, it would forget deliveries and request retries that cost money.
         """
         if head.number >= position.block:
             self._lower_head_since = None
             return False
         lags = TransientRpcError(
             f"{self.config.called}: the endpoint's newest block is {head.number}, below block {position.block} "
-            "that was read: it lags behind"
+            "that was already read: the endpoint is lagging"
         )
         if position.final_hash and head.number < position.final_block:
             self._rpc.gives_way(KnownBlock(position.final_block, position.final_hash), lags)
@@ -309,7 +313,10 @@ class ChainReader:
         return self._final_fork(position, head)
 
     def _final_fork(self, position: ChainPosition, head: Header) -> int:
-        """Returns the final block if no remembered block is left: blocks that are not final can be read again."""
+        """Returns the final block, for when the chain has no remembered block left.
+
+        Blocks that are not final can be read again.
+        """
         number = position.final_block
         if not position.final_hash:
             return number
@@ -350,7 +357,7 @@ class ChainReader:
         )
 
     def _taken_back(self, base: ChainPosition, head: Header) -> Advance:
-        """Returns an advance that only removes blocks: none has replaced them yet."""
+        """Returns an advance that only removes blocks, because nothing has replaced them yet."""
         return Advance(
             first=base.block + 1,
             parent_hash=base.known_hash(base.block),
@@ -361,7 +368,7 @@ class ChainReader:
         )
 
     def _check_base(self, base: ChainPosition, next_header: Header) -> None:
-        """Checks that the blocks just read still follow the position."""
+        """Checks that the blocks that were just read still follow the position."""
         known = base.known_hash(base.block)
         if known is None:
             return
@@ -380,7 +387,7 @@ class ChainReader:
 
 
 def _ours(position: ChainPosition) -> tuple[KnownBlock | None, KnownBlock | None]:
-    """Returns the last block read and the last final one, with their known hashes or hash prefixes."""
+    """Returns the last block read and the last final block, each with its known hash or hash prefix."""
     last = position.hash_at(position.block)
     final = KnownBlock(position.final_block, position.final_hash) if position.final_hash else None
     return KnownBlock(position.block, last) if last else final, final
@@ -389,19 +396,20 @@ def _ours(position: ChainPosition) -> tuple[KnownBlock | None, KnownBlock | None
 class PollSchedule:
     """Schedules the polls of one chain.
 
-    A chain with regular blocks is polled once per block. Polls come slightly earlier each time until one finds no block, and
-    then slightly later. So a poll follows its block closely, although the chain's clock and this machine's may differ.
+    A chain with regular blocks is polled once per block. Each poll starts slightly earlier than the last one
+    until a poll finds no block; the next one then starts slightly later. So polls follow blocks closely, even
+    if the chain's clock and this machine's clock differ.
     """
 
     def __init__(self, shortest: float) -> None:
-        """`shortest` is the minimum interval in seconds."""
+        """Starts without known heads. `shortest` is the minimum interval in seconds."""
         self._shortest = shortest
         self._heads: deque[Header] = deque(maxlen=_WINDOW)
         self._unchanged = 0  # consecutive polls without a new block
 
     @property
     def block_time(self) -> float | None:
-        """Block interval in seconds, by the blocks' timestamps; None until two heads are known."""
+        """Returns the block time in seconds, from block timestamps, or None until two heads are known."""
         gaps = self._gaps()
         if not gaps:
             return None
@@ -418,12 +426,12 @@ class PollSchedule:
         ]
 
     def _is_regular(self, block_time: float) -> bool:
-        """Returns whether blocks come at regular intervals, unlike those of a chain that mines one per transaction."""
+        """Returns whether blocks come at regular intervals. They do not if the chain mines a block per transaction."""
         gaps = self._gaps()
         return len(gaps) >= _ENOUGH and block_time <= _SLOWEST and max(gaps) <= 2 * block_time + 1
 
     def wait_after(self, head: Header) -> float:
-        """Returns the seconds until the next poll, after one that found `head`."""
+        """Returns the seconds until the next poll, after a poll that found `head`."""
         last = self._heads[-1] if self._heads else None
         if last is not None and head.hash == last.hash:
             self._unchanged += 1

@@ -1,10 +1,11 @@
 """The Spark streaming source `evm`: events of Waybill's contracts on many chains.
 
-One reader in the driver follows all chains. An offset states what was really read, so a chain that reorganises, hangs or
-fails in the meantime does not advance. A backfill reads final ranges on executors instead (`indexer.sources.backfill_task`).
+One reader in the driver follows all chains. An offset states only what was actually read, so a chain that
+reorganises, hangs or fails does not advance. Backfills read final ranges on executors instead
+(`indexer.sources.backfill_task`).
 
-Spark starts several processes that import this module only to plan with it. So what reads chains is imported where it is
-used: that takes half a second in each of them.
+Spark starts several processes that import this module only for planning. So the modules that read chains are
+imported only where they are used, which saves half a second in each process.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ POSITIONS: Final = "positions"
 
 
 class EvmDataSource(DataSource):
-    """The source's entry point for Spark."""
+    """Spark's entry point to the source."""
 
     @classmethod
     def name(cls) -> str:
@@ -40,7 +41,7 @@ class EvmDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        """Returns `schemas.SOURCE`: events, and the block ranges that they belong to."""
+        """Returns `schemas.SOURCE`, the schema of events and of the block ranges that they belong to."""
         from indexer.model import schemas
         from indexer.model.spark_types import spark_schema
 
@@ -52,10 +53,10 @@ class EvmDataSource(DataSource):
 
 
 class EvmTail(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The stream."""
+    """The stream reader, which runs in the driver."""
 
     def __init__(self, settings: dict[str, str]) -> None:
-        """Connects lazily: Spark also pickles the reader for processes that do not read."""
+        """Connects lazily, since Spark also pickles the reader for processes that do not read."""
         self._settings = settings
 
     @cached_property
@@ -72,25 +73,27 @@ class EvmTail(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         return positions
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  Spark's interface
-        """Ends the stream at the current heads."""
+        """Makes the stream end at the current heads."""
         self._tail.stop_at_heads()
 
     def read(self, start: dict[str, Any]) -> tuple[Iterator[Any], dict[str, Any]]:
-        """Returns the rows after `start`, and the offset after them; see `ChainTail.read`."""
+        """Returns the rows after `start` and the offset after them; see `ChainTail.read`."""
         from indexer.sources import options
 
         positions, batches = self._tail.read(options.decode_positions(start))
         return iter(batches), options.encode_positions(positions)
 
     def readBetweenOffsets(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[Any]:  # noqa: N802  Spark's interface
-        """Returns no rows. Spark calls this if there was nothing new at the start, or if it has lost the rows that `read` returned.
+        """Returns no rows.
+
+        Spark calls this if there was nothing new at the start, or if it lost the rows that `read` returned.
 
         Raises:
-            RangeGapError: it has lost rows. The chain may have changed since, so the stream restarts from the store.
+            RangeGapError: Spark lost rows. The chain may have changed since, so the stream restarts from the store.
         """
         if start != end:
             raise RangeGapError("Spark lost rows that `read` had returned")
         return iter(())
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Does nothing: store and lake own the offsets."""
+        """Does nothing, since store and lake own the offsets."""

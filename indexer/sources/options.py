@@ -1,4 +1,4 @@
-"""Encodes the options of the source `evm` as text, for Spark's processes."""
+"""Encodes the options of the source `evm` as text, to pass them to Spark's processes."""
 
 from __future__ import annotations
 

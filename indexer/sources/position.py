@@ -23,14 +23,14 @@ class Header:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainPosition:
-    """The last block read. It is one chain's part of Spark's offset.
+    """The position of one chain. It is the chain's part of Spark's offset.
 
     Attributes:
         block: the last block read.
-        hashes: hash prefixes of the last blocks, ending with that of `block`; empty before the first block.
+        hashes: hash prefixes of the last blocks, up to and including `block`; empty before the first block.
         final_block: the last final block read.
-        final_hash: its full hash; empty if no block read is final.
-        halted: why reading has stopped, or None.
+        final_hash: full hash of `final_block`; empty if no block that was read is final.
+        halted: reason why reading has stopped, or None.
     """
 
     block: int
@@ -46,28 +46,28 @@ class ChainPosition:
 
     @property
     def first_remembered(self) -> int:
-        """The lowest block whose hash is known; `block` + 1 if none is."""
+        """Returns the lowest block whose hash is known, or `block` + 1 if none is."""
         return self.block + 1 - len(self.hashes) // HASH_PREFIX
 
     def hash_at(self, number: int) -> bytes | None:
-        """Returns the prefix of a block's hash; None if it is not known."""
+        """Returns the prefix of a block's hash, or None if it is not known."""
         if not self.first_remembered <= number <= self.block:
             return None
         start = (number - self.first_remembered) * HASH_PREFIX
         return self.hashes[start : start + HASH_PREFIX]
 
     def known_hash(self, number: int) -> bytes | None:
-        """Returns the prefix of a block's hash, also of the last final block; None if it is not known."""
+        """Returns the prefix of a block's hash, including that of the last final block, or None if it is not known."""
         if self.final_hash and number == self.final_block:
             return self.final_hash[:HASH_PREFIX]
         return self.hash_at(number)
 
     def has(self, header: Header) -> bool:
-        """Returns whether that block was read."""
+        """Returns whether the header's block was read."""
         return self.hash_at(header.number) == header.hash[:HASH_PREFIX]
 
     def back_to(self, fork: int) -> ChainPosition:
-        """Returns the position at an earlier block."""
+        """Returns the position rolled back to an earlier block."""
         kept = max(0, fork + 1 - self.first_remembered) * HASH_PREFIX
         return replace(self, block=fork, hashes=self.hashes[:kept])
 
@@ -79,7 +79,7 @@ class ChainPosition:
         return replace(self, block=last, hashes=hashes[-window * HASH_PREFIX :])
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the form in Spark's checkpoint."""
+        """Converts the position to JSON for Spark's checkpoint."""
         return {
             "block": self.block,
             "hashes": self.hashes.hex(),
@@ -90,7 +90,7 @@ class ChainPosition:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> ChainPosition:
-        """Reads the form that `to_json` returned."""
+        """Parses the output of `to_json`."""
         return cls(
             block=document["block"],
             hashes=bytes.fromhex(document["hashes"]),

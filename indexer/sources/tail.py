@@ -1,4 +1,4 @@
-"""Follows several chains concurrently, so that one that hangs or fails does not delay the others."""
+"""Follows several chains concurrently, so that a chain that hangs or fails does not delay the others."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ChainTail:
             reader.close()
 
     def stop_at_heads(self) -> None:
-        """Makes the current heads the last blocks to read.
+        """Makes the chains' current heads the last blocks to read.
 
         Raises:
             RpcError: a chain's head can't be read.
@@ -60,11 +60,11 @@ class ChainTail:
     def read(self, positions: Mapping[int, ChainPosition]) -> tuple[Positions, list[pa.RecordBatch]]:
         """Returns the rows after `positions`, as `schemas.SOURCE`, and the positions after them.
 
-        Returns soon after the first chain has new blocks, or after a second without any; with `stop_at_heads`, only with
-        new blocks or at the heads.
+        Returns soon after the first chain has new blocks, or after a second without new blocks. After
+        `stop_at_heads`, returns only when there are new blocks or all heads are reached.
 
         Raises:
-            RpcError: a chain can't be read, after `stop_at_heads`.
+            RpcError: a chain can't be read; only after `stop_at_heads`.
         """
         after = dict(positions)
         batches: list[pa.RecordBatch] = []
@@ -106,7 +106,7 @@ class ChainTail:
             time.sleep(seconds)
 
     def _rests(self, chain: int, positions: Positions) -> bool:
-        """Returns whether the chain needs no new poll: one is in progress, or the chain is halted."""
+        """Returns whether the chain needs no new poll, because a poll is in progress or the chain is halted."""
         return chain in self._looks or bool(positions[chain].halted)
 
     def _outcome(

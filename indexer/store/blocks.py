@@ -1,4 +1,4 @@
-"""Block ranges of a micro-batch."""
+"""The block ranges of a micro-batch."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ MAX_ROWS: Final = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockRange:
-    """Blocks `first`…`position.block` of a chain; their events replace everything from `first` on.
+    """Blocks `first`…`position.block` of a chain. Their events replace everything from `first` on.
 
     Attributes:
-        first: the first block; above `position.block` if a reorg only removed blocks.
-        parent_hash: prefix of the hash of block `first` - 1 on the chain that the range was read from; None if the chain is read
-            from `first` on. It must be the hash that is stored: a range is joined to its own history and to no other.
-        position: the chain's position after the range.
-        block_hash: of the last block.
-        block_time: of the last block, Unix seconds.
-        head_block: the newest block that the chain was known to have.
+        first: first block; it is above `position.block` if a reorg only removed blocks.
+        parent_hash: prefix of the hash of block `first` - 1 on the branch from which the range was read; None
+            if the chain is read from `first` on. It must equal the stored hash, so that a range is never joined to
+            a different history.
+        position: position of the chain after the range.
+        block_hash: hash of the last block.
+        block_time: Unix seconds of the last block.
+        head_block: newest block that the chain was known to have.
     """
 
     first: int
@@ -39,7 +40,7 @@ class BlockRange:
 
     @classmethod
     def from_row(cls, row: dict[str, Any]) -> BlockRange:
-        """Reads the range from a row of `schemas.SOURCE`."""
+        """Parses the range from a row of `schemas.SOURCE`."""
         return cls(
             first=row["range_first"],
             parent_hash=row["parent_hash"],
@@ -86,7 +87,7 @@ class Batch:
 
     @classmethod
     def from_source(cls, rows: pa.Table) -> Batch:
-        """Reads the batch from rows of `schemas.SOURCE`."""
+        """Parses the batch from rows of `schemas.SOURCE`."""
         is_range = pc.is_valid(rows["range_first"])
         is_halt = pc.is_valid(rows["halted"])
         ranges = rows.filter(is_range).to_pylist()
@@ -100,12 +101,12 @@ class Batch:
 
 
 def in_pieces(events: pa.Table, range_: BlockRange, max_rows: int) -> Iterator[tuple[pa.Table, BlockRange]]:
-    """Splits a range of one chain between blocks so that no piece has more than `max_rows` events, if blocks allow.
+    """Splits a range of one chain at block boundaries, so that no piece has more than `max_rows` events if possible.
 
     Args:
-        events: of that chain, in the order of the chain.
-        range_: the blocks that they are of.
-        max_rows: events in a piece; a single block with more is not split.
+        events: events of that chain, in chain order.
+        range_: block range of these events.
+        max_rows: maximum number of events in a piece. A single block with more events is not split.
     """
     start = 0
     numbers = events["block_number"].to_numpy()

@@ -1,4 +1,4 @@
-"""Queries of the explorer, page by page, in bounded time for any size of the store. Needs no Spark."""
+"""Paginated queries for the explorer. They take bounded time for any size of the store, and need no Spark."""
 
 from __future__ import annotations
 
@@ -64,8 +64,9 @@ class IndexBrowser(IndexReader):
         """Returns messages, newest first.
 
         Args:
-            wanted: the filter. DIVERGED takes as long as `divergences`, unless `wanted.among` names the messages.
-            after: the end of the previous page; None for the first.
+            wanted: the filter. Filtering by DIVERGED takes as long as `divergences`, unless `wanted.among`
+                lists the messages.
+            after: end of the previous page; None for the first page.
             limit: maximum number of messages.
         """
         if wanted.status is Status.ORPHANED:
@@ -107,7 +108,10 @@ class IndexBrowser(IndexReader):
         return MessagePage(messages=messages, next=more, looked_at=number)
 
     def events(self, message_id: bytes) -> list[EventRecord]:
-        """Returns a message's events by time, and within a second in the order created, delivered, reported."""
+        """Returns a message's events by time.
+
+        Events of the same second are in the order created, delivered, reported.
+        """
         rows = self._rows(
             f"""
             select * from events where message_id = :id and event is not null and error is null
@@ -129,7 +133,10 @@ class IndexBrowser(IndexReader):
         return [row["message_id"] for row in rows]
 
     def by_status(self) -> dict[Status, int]:
-        """Returns the number of messages by state, without regard to divergences; an index counts the lasting states."""
+        """Returns the number of messages by state, ignoring divergences.
+
+        A database index makes counting the lasting states cheap.
+        """
         stored = self._rows("select status, count(*) as number from messages group by status")
         counts = Counter({Status(row["status"]): row["number"] for row in stored if row["status"] in _LASTING})
         passing = ", ".join(f"'{status.value}'" for status in _PASSING)
@@ -140,10 +147,10 @@ class IndexBrowser(IndexReader):
         return dict(counts)
 
     def counts_by_status(self, divergences: Sequence[DivergenceRecord] | None = None) -> dict[Status, int]:
-        """Returns the number of messages by state; those that divergences contradict count as DIVERGED.
+        """Returns the number of messages by state. Messages with divergences count as DIVERGED.
 
         Args:
-            divergences: those of `divergences()`, for callers that have them; computed if not given.
+            divergences: result of `divergences()`, if the caller has it; otherwise computed.
         """
         return with_diverged(self.by_status(), self.statuses_of(self._contradicted(divergences)))
 
@@ -160,11 +167,11 @@ class IndexBrowser(IndexReader):
         return [DuplicateRecord(**row) for row in rows]
 
     def tallies(self, since: int, until: int) -> list[Tally]:
-        """Returns the messages that were created in a period, by lane and by GMP, with their durations.
+        """Counts the messages created in a period by lane and by GMP, with their durations.
 
         Args:
-            since: start of the period, Unix seconds.
-            until: end of the period, exclusive.
+            since: start of the period in Unix seconds.
+            until: end of the period in Unix seconds (exclusive).
         """
         times = {"since": since, "until": until}
         chosen = f"{SEEN} >= :since and {SEEN} < :until and source_time is not null and destination_chain is not null"
@@ -216,7 +223,7 @@ class IndexBrowser(IndexReader):
 
 
 def _tally(rows: Sequence[Row], lane: tuple[int, int] | None = None, gmp: int | None = None) -> Tally:
-    """Returns the tally of rows, each of which counts the messages that took the same time."""
+    """Returns the tally of rows. Each row counts the messages with the same duration."""
     arrived = sorted((row["seconds"], row["number"]) for row in rows if row["seconds"] is not None)
     return Tally(
         lane=lane,
@@ -233,7 +240,10 @@ def _position(row: Row) -> Position:
 
 
 def _looked_at(wanted: MessageFilter, *, continued: bool) -> str:
-    """Returns SQL for the keys of the newest messages that an index finds by one condition; the others are checked row by row."""
+    """Returns SQL for the keys of the newest messages.
+
+    A database index serves one condition; the others are checked row by row.
+    """
     chosen = " union all ".join(_newest(condition, continued=continued) for condition in _indexed(wanted))
     return f"select * from ({chosen}) o order by seen desc, message_id desc limit :scanned"
 

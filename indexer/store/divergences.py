@@ -1,4 +1,7 @@
-"""Live divergences: the rules of `indexer.pipeline.divergences` on the store's tables, and those that the index has noted."""
+"""Live divergences.
+
+Those found by the rules of `indexer.pipeline.divergences` in the store's tables, and those that the index recorded.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The effective status of messages: `pipeline/sql/effective_status.sql` on the store's tables."""
+"""The effective status of messages, computed by `pipeline/sql/effective_status.sql` on the store's tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LANE_PAUSED: Final = """coalesce((
 
 
 def counts(messages: str) -> str:
-    """Returns SQL for the receipts that routers count: `counted`, `needed` and `voided`, by `message_id`.
+    """Returns SQL for the numbers of receipts as routers count them: `counted`, `needed` and `voided`, by `message_id`.
 
     Args:
         messages: a selection of the table's rows in parentheses.
@@ -39,14 +39,16 @@ def counts(messages: str) -> str:
 
 
 def _of_counts(column: str) -> str:
-    """Returns SQL for a column of `counts` of the message `m`; null if it needs no more receipts."""
+    """Returns SQL for a column of `counts` for the message `m`. It is null if the message needs no more receipts."""
     itself = counts("(select one.* from messages one where one.message_id = m.message_id)")
     return f"""(case when m.status in ('RECEIVED', 'EXECUTION_FAILED', 'EXECUTION_DEFERRED')
       then (select k.{column} from ({itself}) k) end)"""
 
 
 def effective_status(messages: str = "messages") -> str:
-    """Returns SQL for messages with `deadline`, `counted`, `needed` and `effective_status`; takes `:now`, `:stall_after`, `:max_lag`.
+    """Returns SQL for messages with `deadline`, `counted`, `needed` and `effective_status`.
+
+    The SQL takes the parameters `:now`, `:stall_after` and `:max_lag`.
 
     Args:
         messages: the table, or a selection of its rows in parentheses.

@@ -1,7 +1,8 @@
 """Connections to the operational store on SQLite or PostgreSQL.
 
-One process writes. Its transactions exclude each other from their first statement on, as in SQLite, because
-the stream and the retry timer are two threads. A reader's transaction sees a single snapshot.
+One process writes. Its transactions exclude each other from their first statement on, as they always do in
+SQLite, because the stream and the retry timer run in two threads. Each reading transaction sees a single
+snapshot.
 """
 
 from __future__ import annotations
@@ -52,10 +53,10 @@ _EXTREMES_OF_BYTES: Final = (
 
 
 def writing_engine(url: str) -> Engine:
-    """Opens the store for its one writer; creates the tables if they are missing.
+    """Opens the store for its only writer, and creates missing tables.
 
     Raises:
-        StoreVersionError: a newer Waybill wrote it.
+        StoreVersionError: a newer version of Waybill wrote the store.
         IndexerError: the database is not a store.
     """
     parsed = _parsed(url)
@@ -68,12 +69,12 @@ def writing_engine(url: str) -> Engine:
 
 
 def reading_engine(url: str) -> Engine:
-    """Opens the store for reading; the writer may be active.
+    """Opens the store for reading. The writer may be active.
 
     Raises:
         NoIndexError: there is no store.
-        StoreVersionError: a newer Waybill wrote it.
-        IndexerError: it can't be read.
+        StoreVersionError: a newer version of Waybill wrote the store.
+        IndexerError: the store can't be read.
     """
     parsed = _parsed(url)
     if not may_exist(url):
@@ -87,7 +88,7 @@ def reading_engine(url: str) -> Engine:
 
 @contextmanager
 def _kept_if_usable(engine: Engine, purpose: str) -> Iterator[None]:
-    """Closes the engine and reports why if the first query fails."""
+    """Closes the engine and raises an error with the reason if the first query fails."""
     try:
         yield
     except DatabaseError as error:
@@ -100,7 +101,7 @@ def _kept_if_usable(engine: Engine, purpose: str) -> Iterator[None]:
 
 
 def may_exist(url: str) -> bool:
-    """Returns whether a store may exist. A missing SQLite file has none, and reading must not create it."""
+    """Returns whether a store may exist. Returns False for a missing SQLite file, which reading must not create."""
     parsed = _parsed(url)
     return not _is_sqlite(parsed) or bool(parsed.database and Path(parsed.database).exists())
 
@@ -110,7 +111,7 @@ def _parsed(url: str) -> URL:
     try:
         parsed = make_url(url)
     except ArgumentError as error:
-        raise IndexerError(f"{url!r} is not the URL of a store: {error}; {examples}") from error
+        raise IndexerError(f"{url!r} is not a store's URL: {error}; {examples}") from error
     if parsed.get_backend_name() not in _ENGINES:
         raise IndexerError(
             f"{parsed.get_backend_name()!r} is not supported as a store; use SQLite or PostgreSQL: {examples}"
@@ -183,7 +184,7 @@ def _prepare(connection: Connection) -> None:
         return
     if inspect(connection).get_table_names():
         raise IndexerError(
-            f"{_shown(connection.engine.url)} holds tables of something else than the index; give it a file, database or "
+            f"{_shown(connection.engine.url)} contains tables that are not the index's; give the index a file, database or "
             "schema of its own"
         )
     _complete(connection)
@@ -207,13 +208,11 @@ def _version(connection: Connection) -> int | None:
 
 def _check_is_index(connection: Connection) -> None:
     if not inspect(connection).has_table(tables.facts.name):
-        raise NoIndexError(
-            f"{_shown(connection.engine.url)} is not the store of an index; `waybill index run` creates one"
-        )
+        raise NoIndexError(f"{_shown(connection.engine.url)} is not an index's store; `waybill index run` creates one")
 
 
 def _complete(connection: Connection) -> None:
-    """Creates aggregates that a PostgreSQL before 18 lacks, in the store's own schema."""
+    """Creates the aggregates that PostgreSQL lacks before version 18, in the store's own schema."""
     if connection.dialect.name != "postgresql" or (connection.dialect.server_version_info or (0,)) >= (18,):
         return
     for name, sign in (("min", "<"), ("max", ">")):

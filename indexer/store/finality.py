@@ -1,4 +1,4 @@
-"""Records when blocks with executions became final: no event states it, and it can't be read later."""
+"""Records when blocks with executions became final. No event states this, and it can't be read from the chain later."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _IS_EXECUTION: Final = (_event.event == "MessageExecuted") & _event.error.is_(No
 def note_final(
     connection: Connection, chain: int, before: RowMapping | None, piece: BlockRange, read: BlockRange
 ) -> None:
-    """Records executions that became final since the last poll, and deletes records of blocks that no longer are.
+    """Records the executions that became final since the last poll, and deletes records of blocks that no longer are.
 
     Args:
-        connection: the transaction that replaces the blocks, with their events in it already.
-        chain: its id.
-        before: the chain's previous row; None if there was none.
-        piece: the blocks of this transaction.
-        read: all blocks of this poll.
+        connection: transaction that replaces the blocks, with their events already written.
+        chain: chain id.
+        before: previous row of the chain; None if there was none.
+        piece: blocks of this transaction.
+        read: all blocks of the poll.
     """
     final = piece.position.final_block
     connection.execute(delete(tables.final_times).where(_noted.chain_id == chain, _noted.block_number > final))
@@ -44,10 +44,10 @@ def note_final(
 
 
 def _is_sharp(before: RowMapping, read: BlockRange) -> bool:
-    """Returns whether newly final blocks became final just now, not long ago while the index was down.
+    """Returns whether newly final blocks became final just now, and not earlier while the index was down.
 
-    When the previous last block was the head, the new final block was not final. So it became final with a head since
-    then: with this one, if it is the next.
+    The new final block was not final when the previous last block was the head. So it became final with one of
+    the heads since; with this head, if it is the next one.
     """
     is_head = read.position.block == read.head_block
     is_next = read.position.block - before["block"] <= 1
@@ -55,7 +55,7 @@ def _is_sharp(before: RowMapping, read: BlockRange) -> bool:
 
 
 def noted_of(connection: Connection, ids: Iterable[bytes]) -> list[tuple[int, int]]:
-    """Returns the recorded chains and blocks in which these messages were executed."""
+    """Returns the chains and blocks, as recorded here, in which the given messages were executed."""
     same = (_noted.chain_id == _event.chain_id) & (_noted.block_number == _event.block_number)
     chosen = select(_noted.chain_id, _noted.block_number).join(tables.events, same)
     of_these = chosen.where(_event.message_id.in_(ids), _IS_EXECUTION).distinct()
@@ -63,7 +63,7 @@ def noted_of(connection: Connection, ids: Iterable[bytes]) -> list[tuple[int, in
 
 
 def forget_final(connection: Connection, blocks: Iterable[tuple[int, int]]) -> None:
-    """Deletes the records of those chains and blocks, unless an execution in them is left."""
+    """Deletes the records of the given chains and blocks, except blocks that still contain an execution."""
     for chain, number in blocks:
         left = exists().where(_event.chain_id == chain, _event.block_number == number, _IS_EXECUTION)
         noted = (_noted.chain_id == chain) & (_noted.block_number == number)

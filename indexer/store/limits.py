@@ -1,4 +1,4 @@
-"""Seconds after which a message counts as stalled, by lane and kind."""
+"""Stall limits: the seconds after which a message counts as stalled, by lane and kind."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ _LANES: Final = text(
 
 
 def set_limits(engine: Engine, policy: StallPolicy) -> None:
-    """Writes the limits of all lanes with messages that differ from `policy.stall_after`: the lane's own, else the kind's.
+    """Writes the limits that differ from `policy.stall_after`, for all lanes with messages.
+
+    The lane's own limit takes precedence over the kind's.
 
     Args:
-        engine: the store, for its writer.
-        policy: the limits that the operator has set.
+        engine: writing engine of the store.
+        policy: limits set by the operator.
     """
     with engine.begin() as connection:
         rows = [
@@ -35,7 +37,7 @@ def set_limits(engine: Engine, policy: StallPolicy) -> None:
 
 
 def saved_policy(engine: Engine) -> StallPolicy:
-    """Returns the policy with which the index ran last."""
+    """Returns the policy of the index's last run."""
     names = ("stall_after", "max_lag", "silence_after")
     chosen = select(tables.facts.c.name, tables.facts.c.value).where(tables.facts.c.name.in_(names))
     with engine.connect() as connection:

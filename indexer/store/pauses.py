@@ -1,4 +1,7 @@
-"""Pauses of lanes, from the routers' events. A pause extends the deadline after which a message is stalled."""
+"""Pauses of lanes, derived from the routers' events.
+
+A pause extends the deadline after which a message counts as stalled.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,10 @@ def pauses(events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Derives the pauses of lanes.
 
     Args:
-        events: `LanePauseSet` of any chains, each chain's in its own order; others are ignored.
+        events: `LanePauseSet` events of any number of chains, each chain's in chain order. Other events are ignored.
 
     Returns:
-        Rows of `schemas.PAUSES`; those of one lane never overlap.
+        Rows of `schemas.PAUSES`. Pauses of the same lane never overlap.
     """
     lanes: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     for event in events:

@@ -1,4 +1,4 @@
-"""The recent reliability of each GMP by lane, and the ranking for retries."""
+"""Each GMP's recent reliability by lane, and the ranking of GMPs for retries."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class Dispatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GmpHealth:
-    """A GMP's performance with the newest messages of a lane.
+    """A GMP's performance on the newest messages of a lane.
 
     Attributes:
-        dispatched: messages that it accepted.
-        delivered: of these, messages that it delivered.
-        latency_p50: seconds from the attempt in which it first accepted a message to its receipt, which excludes other GMPs'
-            silence; None if it delivered none.
+        dispatched: number of messages that the GMP accepted.
+        delivered: number of those that it delivered.
+        latency_p50: median seconds from the attempt in which the GMP first accepted a message to its receipt,
+            so that other GMPs' silence does not count; None if it delivered none.
     """
 
     dispatched: int
@@ -67,16 +67,16 @@ class GmpHealth:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """Sort key, best first: by the expected share of deliveries, then by latency.
+        """Returns the sort key, best first: by the expected delivery rate, then by latency.
 
-        Expected is (delivered + 1) / (dispatched + 2), Laplace's rule of succession: one message delivered of one says less
-        than 199 of 200.
+        The expected rate is (delivered + 1) / (dispatched + 2), Laplace's rule of succession: one delivery out
+        of one message says less than 199 out of 200.
         """
         return -(self.delivered + 1) / (self.dispatched + 2), self.latency_p50 or 0
 
 
 def gmp_health(dispatches: Iterable[Dispatch]) -> dict[int, GmpHealth]:
-    """Returns the health of each GMP with dispatches of a lane."""
+    """Returns the health of each GMP that has dispatches on a lane."""
     seconds: dict[int, list[int | None]] = defaultdict(list)
     for dispatch in dispatches:
         seconds[dispatch.gmp].append(dispatch.seconds)
@@ -93,11 +93,11 @@ def _health(latencies: list[int | None]) -> GmpHealth:
 
 
 def recent_dispatches(connection: Connection, stall_after: int, lane: Lane) -> list[Dispatch]:
-    """Returns dispatches of a lane's newest messages that were delivered or are overdue.
+    """Returns those dispatches of a lane's newest messages that were delivered or are overdue.
 
     Args:
-        connection: to the store.
-        stall_after: seconds after which a silent GMP counts as such.
+        connection: connection to the store.
+        stall_after: seconds after which a GMP without a receipt counts as silent.
         lane: the lane.
     """
     arguments = {"source_chain": lane[0], "destination_chain": lane[1], "stall_after": stall_after, "newest": _NEWEST}
@@ -105,10 +105,10 @@ def recent_dispatches(connection: Connection, stall_after: int, lane: Lane) -> l
 
 
 class Ranking:
-    """Ranks GMPs for messages in one transaction; reads each lane once."""
+    """Ranks GMPs for messages within one transaction. Reads each lane only once."""
 
     def __init__(self, connection: Connection, stall_after: int) -> None:
-        """Reads through `connection`; see `recent_dispatches` for `stall_after`."""
+        """Creates the ranking for one transaction; see `recent_dispatches` for `stall_after`."""
         self._connection = connection
         self._stall_after = stall_after
         self._health: dict[Lane, dict[int, GmpHealth]] = {}
@@ -117,8 +117,8 @@ class Ranking:
     def of(self, message: RowMapping) -> list[int]:
         """Returns the GMPs that may carry a message again, best first.
 
-        Excludes GMPs that have a valid receipt, are paused or have no adapter on either chain, or whose receipts the
-        recipient does not accept.
+        Excludes GMPs that have a valid receipt, GMPs that are paused or lack an adapter on one of the chains,
+        and GMPs whose receipts the recipient does not accept.
 
         Args:
             message: a row of `schemas.MESSAGES`.
@@ -144,13 +144,19 @@ class Ranking:
         return self._health[lane]
 
     def _candidates(self, lane: Lane, seen: frozenset[int] | set[int]) -> frozenset[int]:
-        """Returns the GMPs open on both chains; if registrations were not read, those seen on the lane."""
+        """Returns the GMPs that are open on both chains.
+
+        If registrations were not read, returns the GMPs seen on the lane.
+        """
         ends = [self._open_on(chain) for chain in lane]
         known = [end for end in ends if end is not None]
         return frozenset.intersection(*known) if known else frozenset(seen)
 
     def _open_on(self, chain: int) -> frozenset[int] | None:
-        """Returns the GMPs whose adapter is registered and not paused, by the chain's clock; None if no registration was read."""
+        """Returns the GMPs whose adapter is registered and, by the chain's clock, not paused.
+
+        Returns None if no registration was read.
+        """
         if chain not in self._open:
             self._open[chain] = _open_gmps(self._about_gmps(chain), self._block_time(chain))
         return self._open[chain]
@@ -170,7 +176,7 @@ class Ranking:
         return self._connection.scalar(chosen) or 0
 
     def _policy(self, message: RowMapping) -> int | None:
-        """Returns the set of GMPs that the recipient accepts from that chain; None or 0 for any."""
+        """Returns the set of GMPs that the recipient accepts from the source chain. None or 0 means any GMP."""
         place = tables.events.c
         chosen = (
             select(place.gmps)
@@ -185,7 +191,7 @@ class Ranking:
 
 
 def _open_gmps(events: Sequence[Mapping[str, Any]], now: int) -> frozenset[int] | None:
-    """Returns the GMPs that ordered events leave registered and not paused beyond `now`, Unix seconds."""
+    """Returns the GMPs that are registered and not paused at `now` (Unix seconds), according to ordered events."""
     registered: dict[int, bool] = {}
     paused_until: dict[int, int] = {}
     for event in events:
@@ -199,5 +205,5 @@ def _open_gmps(events: Sequence[Mapping[str, Any]], now: int) -> frozenset[int] 
 
 
 def _numbers(bits: int | None) -> frozenset[int]:
-    """Returns the numbers of a set of GMPs."""
+    """Returns the GMP numbers in a set of GMPs."""
     return frozenset(number for number in range(1, 17) if (bits or 0) >> (number - 1) & 1)

@@ -1,4 +1,4 @@
-"""Reads the operational store. Needs no Spark; the index may be running."""
+"""Reads the operational store. Needs no Spark. The index may be running."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class IndexReader:
         """Opens the store.
 
         Args:
-            url: of the store, such as `IndexFolder.store_url`.
-            policy: deadlines of messages; by default that of the index's last run.
-            clock: Unix seconds.
+            url: URL of the store, such as `IndexFolder.store_url`.
+            policy: stall policy; by default that of the index's last run.
+            clock: returns Unix seconds.
 
         Raises:
-            IndexerError: there is no store, or a newer Waybill wrote it.
+            IndexerError: there is no store, or a newer version of Waybill wrote it.
         """
         self._engine = reading_engine(url)
         self._policy = policy or saved_policy(self._engine)
@@ -69,7 +69,7 @@ class IndexReader:
 
     @property
     def engine(self) -> Engine:
-        """Reads the store."""
+        """Returns the reading engine of the store."""
         return self._engine
 
     def close(self) -> None:
@@ -77,7 +77,7 @@ class IndexReader:
         self._engine.dispose()
 
     def messages(self, *, status: Status | None = None, limit: int = 100) -> list[MessageRecord]:
-        """Returns messages, newest first; those that a reorg removed only with `status` ORPHANED."""
+        """Returns messages, newest first. Messages that a reorg removed are returned only if `status` is ORPHANED."""
         if status is Status.ORPHANED:
             return self._orphans("order by block_time desc, message_id limit :limit", limit)
         if status is Status.DIVERGED:
@@ -95,20 +95,20 @@ class IndexReader:
         return [one for one in judged if status in (None, one.status)]
 
     def message(self, message_id: bytes) -> MessageRecord | None:
-        """Returns a message; None if the index has never seen it."""
+        """Returns a message, or None if the index has never seen it."""
         rows = self._rows(f"select * from ({EFFECTIVE_STATUS}) o where message_id = :id", id=message_id)
         found = [message_of(row) for row in rows if row["source_block"] is not None]
         orphans = [] if found else self._orphans("where message_id = :id", id=message_id)
         return next(iter(self.judged(found or orphans or [message_of(row) for row in rows])), None)
 
     def judged(self, messages: Iterable[MessageRecord]) -> list[MessageRecord]:
-        """Returns the messages, with DIVERGED for those that have a contradiction."""
+        """Returns the messages with the status DIVERGED for those that have a contradiction."""
         messages = list(messages)
         contradicted = self._contradicted_among([one.message_id for one in messages])
         return [replace(one, status=Status.DIVERGED) if one.message_id in contradicted else one for one in messages]
 
     def statuses_of(self, message_ids: Collection[bytes]) -> dict[bytes, Status]:
-        """Returns the states of messages in the store, without regard to divergences."""
+        """Returns the states of messages in the store, ignoring divergences."""
         shown = effective_status("(select * from messages where message_id in :ids)")
         chosen = f"select message_id, effective_status from ({shown}) o"
         rows = (row for ids in _in_parts(message_ids) for row in self._rows(chosen, ids=ids))
@@ -138,7 +138,7 @@ class IndexReader:
         return [ChainRecord(**_fields_of(ChainRecord, row)) for row in rows]
 
     def pauses(self, chain_id: int) -> list[PauseRecord]:
-        """Returns the pauses on a chain's router, by their start."""
+        """Returns the pauses on a chain's router, in order of their start."""
         rows = self._rows(
             """
             select kind as thing, other_chain as number, begins, ends from pauses where chain_id = :chain
@@ -156,7 +156,7 @@ class IndexReader:
         return [PauseRecord(**{**row, "thing": PausedThing(row["thing"])}) for row in rows]
 
     def divergences(self) -> list[DivergenceRecord]:
-        """Returns all divergences of messages in the store, and of lanes."""
+        """Returns all divergences of lanes and of messages in the store."""
         return self._divergences(DIVERGENCES)
 
     def divergences_of(self, message_id: bytes) -> list[DivergenceRecord]:
@@ -167,7 +167,7 @@ class IndexReader:
         return in_order(divergence_record(row) for row in self._rows(found, **arguments))
 
     def retry_requests(self, message_id: bytes | None = None) -> list[RetryRequest]:
-        """Returns retry requests of one message or of all, in the order they were written."""
+        """Returns the retry requests for one message or for all messages, in the order in which they were written."""
         chosen = select(tables.retry_requests).order_by(tables.retry_requests.c.sequence)
         if message_id is not None:
             chosen = chosen.where(tables.retry_requests.c.message_id == message_id)
@@ -175,7 +175,7 @@ class IndexReader:
             return [RetryRequest.from_row(dict(row)) for row in connection.execute(chosen).mappings()]
 
     def pruned_among(self, message_ids: Sequence[bytes]) -> set[bytes]:
-        """Returns those of the messages that the store has pruned."""
+        """Returns which of the messages the store has pruned."""
         with self._engine.connect() as connection:
             return {one for ids in _in_parts(message_ids) for one in pruned_among(connection, ids)}
 

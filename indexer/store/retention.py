@@ -1,4 +1,4 @@
-"""Retention: prunes messages that ended long ago, and whose events are all in the lake."""
+"""Retention: prunes messages that ended long ago and whose events are all in the lake."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ ENDED: Final = (Status.EXECUTED, Status.EXPIRED, Status.CANCELLED)
 
 
 def prune(engine: Engine, before: int, kept: Mapping[int, int]) -> int:
-    """Prunes messages that ended before a time, and had no event since.
+    """Prunes messages that ended before a time and have had no event since.
 
-    Lane, payload hash, creation, end and dispatched GMPs of each are kept, so that later receipts can be judged.
+    Each message's lane, payload hash, creation, end and dispatched GMPs are kept, so that late receipts can be checked.
 
     Args:
-        engine: the store, for its writer.
+        engine: writing engine of the store.
         before: Unix seconds of block time.
-        kept: by chain, the last block in the lake.
+        kept: last block in the lake, by chain.
 
     Returns:
         Number of pruned messages.
@@ -62,7 +62,10 @@ def _ended(before: int, kept: Mapping[int, int]) -> Select[Any]:
 
 
 def _remember(connection: Connection, messages: Sequence[Mapping[str, Any]]) -> None:
-    """Stores what late receipts are judged by, and counts each lane's messages; skips messages that were pruned before."""
+    """Stores the fields needed to check late receipts, and counts each lane's messages.
+
+    Skips messages that were pruned before.
+    """
     ids = [message["message_id"] for message in messages]
     there = set(connection.scalars(select(_pruned.message_id).where(_pruned.message_id.in_(ids))))
     new = [dict(message) for message in messages if message["message_id"] not in there]
@@ -72,7 +75,7 @@ def _remember(connection: Connection, messages: Sequence[Mapping[str, Any]]) -> 
 
 
 def _count_lanes(connection: Connection, messages: Iterable[Mapping[str, Any]]) -> None:
-    """Counts the pruned messages of each lane, so that gaps between nonces can be found."""
+    """Counts the pruned messages of each lane, so that gaps between nonces can be detected."""
     lane = tables.pruned_lanes.c
     names = ("source_chain", "source_router", "destination_chain")
     for values, number in Counter(tuple(message[name] for name in names) for message in messages).items():
@@ -99,12 +102,12 @@ _COMPLETE: Final = text(
 
 
 def complete_pruned(connection: Connection, ids: Sequence[bytes]) -> None:
-    """Completes the rows of pruned messages that have late events, from what was kept of their creation."""
+    """Completes the rows of pruned messages that have late events, from the fields kept of their creation."""
     connection.execute(_COMPLETE, {"ids": ids})
 
 
 def pruned_among(connection: Connection, ids: Iterable[bytes]) -> set[bytes]:
-    """Returns those of the messages that the store has pruned."""
+    """Returns which of the messages the store has pruned."""
     return set(connection.scalars(select(_pruned.message_id).where(_pruned.message_id.in_(list(ids)))))
 
 

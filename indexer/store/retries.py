@@ -29,7 +29,9 @@ _RETRIES: Final = (
 # No request is written while one is open whose cause is still the message's last attempt. A message may be overdue again
 # at the same attempt after its request was answered, if a reorg removed the answer.
 def overdue(messages: str = "messages") -> str:
-    """Returns SQL for messages that need a retry request; takes the parameters of `effective_status`, and the maximum retries.
+    """Returns SQL for messages that need a retry request.
+
+    Takes the parameters of `effective_status`, and the maximum number of retries.
 
     Args:
         messages: the table, or a selection of its rows in parentheses.
@@ -54,9 +56,9 @@ _CHOSEN: Final = "(select w.* from chosen k join messages w on w.message_id = k.
 
 
 def _by_lane(messages: str = "messages") -> str:
-    """Returns SQL that takes turns among lanes, each with its own ceiling, so that no lane waits for another.
+    """Returns SQL that alternates between lanes, each with its own limit, so that no lane waits for another.
 
-    The first message of each lane is included even above the ceiling, for the warning.
+    The first message of each lane is included even above the limit, for the warning.
     """
     return f"""
     with waiting as (
@@ -85,9 +87,9 @@ def request_retries(engine: Engine, policy: StallPolicy, now: float) -> int:
     """Writes a request for every message that is overdue, retriable, and has no open request.
 
     Args:
-        engine: the store, for its writer.
-        policy: deadlines, and requests per lane and minute.
-        now: Unix seconds.
+        engine: writing engine of the store.
+        policy: deadlines, and the limit on requests per lane and minute.
+        now: current time in Unix seconds.
 
     Returns:
         Number of requests written.
@@ -105,8 +107,8 @@ def arguments_of(policy: StallPolicy, now: float) -> dict[str, object]:
     """Returns the parameters of `overdue`.
 
     Args:
-        policy: what overdue means.
-        now: Unix seconds.
+        policy: stall policy, which defines when a message is overdue.
+        now: current time in Unix seconds.
     """
     return {
         "stall_after": policy.stall_after,
@@ -150,9 +152,11 @@ def _write(connection: Connection, waiting: Sequence[RowMapping], policy: StallP
 
 
 def _next_sequence(connection: Connection, now: float) -> int:
-    """Returns a sequence above all that were ever used, also by a newer copy of this store: the time in milliseconds or more.
+    """Returns a sequence number above all that were ever used, even by a newer copy of this store.
 
-    Readers remember the highest sequence they have seen, and never look below it.
+    At least the time in milliseconds.
+
+    Readers remember the highest sequence number they have seen, and never look below it.
     """
     highest = connection.scalar(select(func.max(tables.retry_requests.c.sequence)))
     if highest is None:

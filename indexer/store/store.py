@@ -68,17 +68,17 @@ _CLOSE_REQUESTS: Final = _of_ids(
 
 
 class Store:
-    """The one writer of the store's tables."""
+    """The only writer of the store's tables."""
 
     def __init__(self, url: str, max_rows: int = MAX_ROWS) -> None:
-        """Opens the store, and creates it if it is missing.
+        """Opens the store, and creates it if it does not exist.
 
         Args:
-            url: of the database.
-            max_rows: events in one transaction; a single block with more is not split.
+            url: URL of the database.
+            max_rows: maximum number of events in one transaction. A single block with more events is not split.
 
         Raises:
-            StoreVersionError: a newer Waybill wrote it.
+            StoreVersionError: a newer version of Waybill wrote the store.
             IndexerError: the database is not a store.
         """
         self.engine: Engine = writing_engine(url)
@@ -89,7 +89,7 @@ class Store:
         self.engine.dispose()
 
     def save_policy(self, policy: StallPolicy) -> None:
-        """Stores the running index's stall policy for readers."""
+        """Stores the running index's stall policy, for readers."""
         values = {
             "stall_after": policy.stall_after,
             "max_lag": policy.max_lag,
@@ -107,16 +107,16 @@ class Store:
     def apply(self, events: pa.Table, ranges: Mapping[int, BlockRange]) -> None:
         """Replaces ranges of blocks. Idempotent.
 
-        `events` replace everything stored of a chain from the range's first block on: replay, recovery from a crash
-        and reorg are the same operation. Messages and receipts are derived from their events. A long range takes several
-        transactions, each of which leaves the store consistent up to some block.
+        `events` replace everything stored for a chain from the range's first block on, so replay, crash
+        recovery and reorg are the same operation. Messages and receipts are derived from their events. A long
+        range takes several transactions, each of which leaves the store consistent up to some block.
 
         Args:
-            events: `schemas.EVENTS`, all events of the ranges.
-            ranges: by chain.
+            events: all events of the ranges, as `schemas.EVENTS`.
+            ranges: block range by chain.
 
         Raises:
-            RangeGapError: a range does not follow what is stored, or the store can't tell whether it does.
+            RangeGapError: a range does not follow the stored blocks, or the store can't tell whether it does.
         """
         for chain, range_ in ranges.items():
             of_chain = events.filter(pc.equal(events["chain_id"], chain))
@@ -131,11 +131,11 @@ class Store:
                     _save_position(connection, chain, part, is_new=before is None)
 
     def remove_above(self, chain: int, range_: BlockRange) -> None:
-        """Removes everything above a block, final blocks included, and the notes of checks that went beyond it.
+        """Removes everything above a block, including final blocks, and the records of checks beyond it.
 
         Args:
-            chain: its id.
-            range_: an empty range that begins behind that block.
+            chain: chain id.
+            range_: empty range that starts after that block.
         """
         none = schemas.EVENTS.empty_table()
         with self.engine.begin() as connection:
@@ -149,7 +149,7 @@ class Store:
             )
 
     def halt(self, reasons: Mapping[int, str | None]) -> None:
-        """Stores why each chain is no longer read; None means that it is read."""
+        """Stores the reason why each chain is no longer read. None means that the chain is being read."""
         with self.engine.begin() as connection:
             for chain, reason in reasons.items():
                 connection.execute(update(tables.chains).where(tables.chains.c.chain_id == chain).values(halted=reason))
@@ -159,13 +159,13 @@ class Store:
         return events_between(self.engine, chain, first, last)
 
     def correct(self, chain: int, first: int, last: int, events: pa.Table) -> None:
-        """Replaces the events of a range of blocks, except those of pruned messages; later blocks stay as they are.
+        """Replaces the events of a range of blocks, except those of pruned messages. Later blocks stay as they are.
 
         Args:
-            chain: its id.
+            chain: chain id.
             first: the first block.
-            last: the last block, included.
-            events: `schemas.EVENTS`, all events of the range.
+            last: the last block (inclusive).
+            events: all events of the range, as `schemas.EVENTS`.
         """
         place = tables.events.c
         with self.engine.begin() as connection:
@@ -179,7 +179,7 @@ class Store:
         """Derives all messages, receipts and pauses again from the events in the store.
 
         Args:
-            progress: receives the number of finished messages, and of all.
+            progress: called with the number of finished messages and the total.
 
         Returns:
             Number of messages.
@@ -202,7 +202,7 @@ class Store:
         return len(ids)
 
     def recompute_if_outdated(self, progress: Callable[[int, int], None] = lambda _done, _of: None) -> int:
-        """Derives everything again if the code of another version derived it.
+        """Derives everything again if a different version of the code derived it.
 
         After an interruption, the next call starts over. Events, marks and retry requests stay as they are.
 
@@ -222,9 +222,9 @@ class Store:
         """Marks messages whose final events a chain reverted as DIVERGED, until the chain is repaired. Idempotent.
 
         Args:
-            chain: its id.
-            marks: message id, the lowest block concerned, and the evidence.
-            now: Unix seconds.
+            chain: chain id.
+            marks: message id, lowest affected block, and evidence.
+            now: current time in Unix seconds.
         """
         mark = tables.marks.c
         of_kind = (mark.chain_id == chain) & (mark.kind == FINALITY_VIOLATED)
@@ -239,7 +239,7 @@ class Store:
             _recompute(connection, [message_id for message_id, _, _ in new])
 
     def note_repair(self, chain: int, now: float) -> None:
-        """Clears the halt and the marks of a chain that is followed again, and derives the messages' states from their events."""
+        """Clears the halt and the marks of a repaired chain, and derives the messages' states from their events."""
         mark = tables.marks.c
         with self.engine.begin() as connection:
             repaired = (mark.chain_id == chain) & (mark.kind == FINALITY_VIOLATED) & mark.repaired_at.is_(None)
@@ -249,7 +249,7 @@ class Store:
             _recompute(connection, ids)
 
     def hash_of(self, chain: int, number: int) -> bytes | None:
-        """Returns the prefix of a block's hash; None if the store does not know it."""
+        """Returns the prefix of a block's hash, or None if the store does not know it."""
         with self.engine.connect() as connection:
             row = _row_of(connection, chain)
             return None if row is None else hash_of_block(connection, chain, position_of(row), number)
@@ -262,7 +262,7 @@ class Store:
             return block
 
     def has_pruned(self) -> bool:
-        """Returns whether the store has ever pruned a message, whose events are then in the lake alone."""
+        """Returns whether the store has ever pruned a message. The events of pruned messages are only in the lake."""
         with self.engine.connect() as connection:
             return has_pruned(connection)
 
@@ -276,17 +276,17 @@ class Store:
 
 
 def derivation_fingerprint() -> int:
-    """Returns a fingerprint of the code that derives messages, receipts and pauses: 56 bits of the hash of its text.
+    """Returns a fingerprint of the code that derives messages, receipts and pauses: 56 bits of its source's hash.
 
-    A version number would have to be raised by hand; forgetting that would leave rows of two derivations side by
-    side. The cost is a recomputation even after a change to a comment.
+    A version number would have to be raised by hand, and forgetting it would mix rows of two derivations. The
+    cost is that even a changed comment causes a recomputation.
     """
     texts = f"{_INSERT_MESSAGES}{_INSERT_RECEIPTS}{getsource(pause_log)}"
     return int.from_bytes(sha256(texts.encode()).digest()[:7], "big")
 
 
 def adapters_of(engine: Engine) -> dict[int, frozenset[bytes]]:
-    """Returns, by chain, the adapters (20 bytes each) that its router registered in the blocks read."""
+    """Returns, by chain, the adapters (20 bytes each) that the router registered in the blocks read so far."""
     place = tables.events.c
     taken = place.event.in_(("AdapterAdded", "AdapterReplaced")) & place.error.is_(None)
     found: dict[int, set[bytes]] = {}
@@ -300,7 +300,7 @@ def adapters_of(engine: Engine) -> dict[int, frozenset[bytes]]:
 def events_between(
     engine: Engine, chain: int, first: int, last: int, columns: Sequence[str] = schemas.EVENTS.names
 ) -> pa.Table:
-    """Returns columns of the stored events of a range of blocks, in order."""
+    """Returns the given columns of the stored events in a range of blocks, in order."""
     place = tables.events.c
     chosen = (
         select(*(place[name] for name in columns))
@@ -331,7 +331,7 @@ def _row_of(connection: Connection, chain: int) -> RowMapping | None:
 
 
 def hash_of_block(connection: Connection, chain: int, position: ChainPosition, number: int) -> bytes | None:
-    """Returns the prefix of a block's hash, from the chain's position or an event of the block; None if neither has it."""
+    """Returns the prefix of a block's hash from the chain's position or from an event in the block, or None."""
     if (known := position.known_hash(number)) is not None:
         return known
     place = tables.events.c
@@ -403,7 +403,7 @@ def _recompute(connection: Connection, ids: Iterable[bytes]) -> None:
 
 
 def derive(connection: Connection, ids: Sequence[bytes]) -> None:
-    """Inserts the rows of messages that have none yet, and of their receipts, from all of their events; see `parts`."""
+    """Inserts rows for messages that have none yet, and for their receipts, from all of their events; see `parts`."""
     for statement in (_INSERT_MESSAGES, _INSERT_RECEIPTS):
         connection.execute(statement, {"ids": ids})
 
@@ -423,13 +423,13 @@ def recompute_pauses(connection: Connection, chain: int) -> None:
 
 
 def _note_derivation(connection: Connection) -> None:
-    """Stores the fingerprint of the code that derived everything in the store."""
+    """Stores the fingerprint of the code that derived the store's contents."""
     connection.execute(delete(tables.facts).where(tables.facts.c.name == _DERIVATION))
     connection.execute(insert(tables.facts).values(name=_DERIVATION, value=derivation_fingerprint()))
 
 
 def parts(ids: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """Yields sorted ids, as many at a time as a statement takes."""
+    """Yields sorted ids in chunks that fit into one statement."""
     ordered = sorted(ids)
     for start in range(0, len(ordered), _IDS_IN_A_STATEMENT):
         yield ordered[start : start + _IDS_IN_A_STATEMENT]

@@ -31,20 +31,20 @@ SCHEMA_VERSION: Final = 11
 
 
 class Uint64(TypeDecorator[int]):
-    """A ``uint64`` in a signed column: no database has unsigned ones, and gas limits may be anything."""
+    """A ``uint64`` in a signed column. The databases have no unsigned columns, and a gas limit may have any value."""
 
     impl = BigInteger
     cache_ok = True
 
     def process_bind_param(self, value: int | Decimal | None, dialect: Dialect) -> int | None:  # noqa: ARG002  SQLAlchemy's signature
-        """To two's complement."""
+        """Converts to two's complement."""
         if value is None:
             return None
         number = int(value)
         return number - (1 << 64) if number >= 1 << 63 else number
 
     def process_result_value(self, value: int | None, dialect: Dialect) -> int | None:  # noqa: ARG002  SQLAlchemy's signature
-        """From two's complement."""
+        """Converts from two's complement."""
         return None if value is None else value % (1 << 64)
 
 

@@ -223,7 +223,7 @@ def test_a_postgresql_store_of_another_version_is_refused(postgresql: Server) ->
 @pytest.mark.parametrize(
     ("url", "text_"),
     [
-        ("nonsense", "is not the URL of a store"),
+        ("nonsense", "is not a store's URL"),
         ("mysql://host/index", "SQLite and PostgreSQL"),
         ("postgresql://user:secret@127.0.0.1:9/index", r"postgresql://user:\*\*\*@127\.0\.0\.1:9/index can't be"),
     ],
