@@ -72,7 +72,7 @@ class Sender:
             signer: signs for the account.
             ledger: the nonce ledger.
             clock: the source of time.
-            finality: what is final on the chain.
+            finality: the chain's finality rule.
             settings: timing and limits.
             bounds: limits on the cost of transactions.
             multicall: the contract through which calls share a transaction, or None.
