@@ -125,10 +125,7 @@ def retry_request(sequence: int = 1, sent: Message | None = None, **changes: Any
         "missing_gmps": frozenset({Gmp.HYPERLANE}),
         "received_gmps": frozenset(),
         "reason": "overdue",
-        "cause_chain": sent.source_chain,
         "cause_block": 10,
-        "cause_hash": word("cause"),
-        "deadline": 1_700_000_060,
         "requested_at": 1_700_000_061.5,
     }
     return RetryRequest(**{**values, **changes})

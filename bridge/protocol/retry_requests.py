@@ -20,16 +20,9 @@ COLUMNS = (
     "missing_gmps",
     "received_gmps",
     "reason",
-    "cause_chain",
     "cause_block",
-    "cause_hash",
-    "deadline",
     "requested_at",
 )
-
-RANKING_TABLE = "retry_gmps"
-
-RANKING_COLUMNS = ("sequence", "rank", "gmp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +38,7 @@ class RetryRequest:
     missing_gmps: frozenset[Gmp]  # GMPs that have been tried and have not delivered
     received_gmps: frozenset[Gmp]
     reason: str
-    cause_chain: int
-    cause_block: int
-    cause_hash: bytes
-    deadline: int  # Unix seconds
+    cause_block: int  # block of the message's last attempt, on the source chain
     requested_at: float  # Unix seconds, the index's clock
 
     @classmethod
@@ -58,7 +48,6 @@ class RetryRequest:
         values["missing_gmps"] = gmps_from_bits(values["missing_gmps"])
         values["received_gmps"] = gmps_from_bits(values["received_gmps"])
         values["message_id"] = bytes(values["message_id"])
-        values["cause_hash"] = bytes(values["cause_hash"])
         return cls(**values)
 
 
@@ -70,6 +59,3 @@ class RetryRequestSource(Protocol):
 
     async def highest_sequence(self) -> int:
         """Returns the last request's sequence, or 0."""
-
-    async def ranking(self, sequence: int) -> tuple[Gmp, ...]:
-        """Returns the GMPs by which the index would retry a request, best first; empty if it does not say."""

@@ -17,7 +17,6 @@ from bridge.evm.supervision import run_forever
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.backoff import backoff
 from bridge.protocol.contracts import ROUTER, explain_revert
-from bridge.protocol.errors import StoreBusyError
 from bridge.protocol.events import EventDecodingError, MessageRetried, decode_event
 from bridge.protocol.gmps import Gmp, gmps_from_bits
 from bridge.protocol.message import Kind
@@ -187,20 +186,8 @@ class Recovery:
         request = job.request
         message = await self._planner.find(request.message_id, request.source_chain, request.cause_block)
         tried = request.missing_gmps | request.received_gmps
-        ranking = await self._ranking(request.sequence)
         wanted = tuple(sorted(job.wanted)) or None
-        return await self._planner.plan(message, attempt=request.attempt, gmps=wanted, tried=tried, ranking=ranking)
-
-    async def _ranking(self, sequence: int) -> tuple[Gmp, ...]:
-        """Returns the index's ranking of GMPs.
-
-        Returns an empty ranking if the index can't be read now, since a retry does not wait for it.
-        """
-        try:
-            return () if self._source is None else await self._source.ranking(sequence)
-        except StoreBusyError as error:
-            _log.warning("GMP ranking unavailable", reason=str(error))
-            return ()
+        return await self._planner.plan(message, attempt=request.attempt, gmps=wanted, tried=tried)
 
     def _require_budget(self, plan: Plan) -> None:
         """Checks that a message has retries left. A critical action always has.

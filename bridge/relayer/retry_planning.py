@@ -130,7 +130,6 @@ class Planner:
         attempt: int | None = None,
         gmps: tuple[Gmp, ...] | None = None,
         tried: frozenset[Gmp] = frozenset(),
-        ranking: tuple[Gmp, ...] = (),
         blind: bool = False,
         wide: bool = False,
     ) -> Plan:
@@ -141,7 +140,6 @@ class Planner:
             attempt: Requested attempt number; None means the next one.
             gmps: GMPs to use; None lets the planner choose.
             tried: GMPs that carried the message before, as far as the caller knows. The store may know more.
-            ranking: GMPs, best first, to choose among those that are otherwise equal.
             blind: Whether to retry without querying the destination, which may be down, over as many GMPs as
                 the quorum.
             wide: Whether to use every GMP that can carry it, rather than as few as needed.
@@ -169,7 +167,7 @@ class Planner:
         else:
             usable = self._usable & await source.enabled_gmps()
             usable &= self._deployed(message.destination_chain) if blind else await destination.enabled_gmps()
-            order = self._ranked(message, usable - received, tried, ranking)
+            order = self._ranked(message, usable - received, tried)
             needed = len(order) if wide else missing
         fees = await self._quotes(message, source, order, needed)
         if contract is None:
@@ -236,19 +234,12 @@ class Planner:
                 return sender
         return None
 
-    def _ranked(
-        self,
-        message: Message,
-        candidates: frozenset[Gmp],
-        tried: frozenset[Gmp],
-        ranking: tuple[Gmp, ...],
-    ) -> list[Gmp]:
+    def _ranked(self, message: Message, candidates: frozenset[Gmp], tried: frozenset[Gmp]) -> list[Gmp]:
         order = ranked(
             candidates,
             tried=tried.union(*(one.gmps for one in self._store.observations.attempts(message.id))),
             failing=self._store.outbox.failing(message.source_chain, message.destination_chain),
             given_up=given_up_on(self._store.outbox.entries(message.id)),
-            ranking=ranking,
         )
         if not order:
             raise NotNowError("no GMP left to try: all are paused, disabled, or have delivered")
@@ -275,25 +266,19 @@ def ranked(
     tried: frozenset[Gmp],
     failing: frozenset[Gmp],
     given_up: frozenset[Gmp],
-    ranking: tuple[Gmp, ...],
 ) -> list[Gmp]:
     """Ranks the GMPs that may carry a message again, best first.
 
     Untried GMPs come first, then those tried without a result, then those failing now, and last those over
-    which a delivery has died. The index's ranking decides among equals.
+    which a delivery has died. Equals are ordered by their number.
 
     Args:
         candidates: GMPs that can carry the message and have not delivered it.
         tried: GMPs that accepted an earlier attempt.
         failing: GMPs that currently fail on the message's lane.
         given_up: GMPs over which a delivery of the message is DEAD.
-        ranking: GMPs by recent performance on the lane, best first; missing GMPs come last.
     """
-    place = {gmp: position for position, gmp in enumerate(ranking)}
-    return sorted(
-        candidates,
-        key=lambda gmp: (gmp in given_up, gmp in failing, gmp in tried, place.get(gmp, len(place)), gmp),
-    )
+    return sorted(candidates, key=lambda gmp: (gmp in given_up, gmp in failing, gmp in tried, gmp))
 
 
 def given_up_on(entries: Iterable[OutboxEntry]) -> frozenset[Gmp]:

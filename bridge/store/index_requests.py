@@ -12,12 +12,9 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
 from bridge.protocol.errors import StoreBusyError
-from bridge.protocol.gmps import Gmp
-from bridge.protocol.retry_requests import COLUMNS, RANKING_COLUMNS, RANKING_TABLE, TABLE, RetryRequest
+from bridge.protocol.retry_requests import COLUMNS, TABLE, RetryRequest
 
 _REQUESTS = table(TABLE, *(column(name) for name in COLUMNS))
-_RANKING = table(RANKING_TABLE, *(column(name) for name in RANKING_COLUMNS))
-_GMPS = frozenset(int(gmp) for gmp in Gmp)
 _ANSWER_SECONDS = 5
 
 
@@ -57,13 +54,8 @@ class IndexRequests:
         found = await self._read(select(func.max(_REQUESTS.c.sequence).label("highest")))
         return (found[0]["highest"] or 0) if found else 0
 
-    async def ranking(self, sequence: int) -> tuple[Gmp, ...]:
-        """Returns the index's ranking of GMPs for a request, best first; empty if it has none."""
-        query = select(_RANKING.c.gmp).where(_RANKING.c.sequence == sequence).order_by(_RANKING.c.rank)
-        return tuple(Gmp(row["gmp"]) for row in await self._read(query, RANKING_TABLE) if row["gmp"] in _GMPS)
-
-    async def _read(self, query: Select[Any], name: str = TABLE) -> list[dict[str, Any]]:
-        reading = asyncio.get_running_loop().run_in_executor(self._thread, self._rows, query, name)
+    async def _read(self, query: Select[Any]) -> list[dict[str, Any]]:
+        reading = asyncio.get_running_loop().run_in_executor(self._thread, self._rows, query)
         try:
             # Before Python 3.12, `wait_for` may swallow a cancellation.
             async with asyncio.timeout(self._answer_seconds):
@@ -71,12 +63,12 @@ class IndexRequests:
         except TimeoutError as error:
             raise StoreBusyError(f"the index store did not respond within {self._answer_seconds:g} s") from error
 
-    def _rows(self, query: Select[Any], name: str) -> list[dict[str, Any]]:
+    def _rows(self, query: Select[Any]) -> list[dict[str, Any]]:
         if self._file is not None and not self._file.exists():
             return []
         try:
             with self._engine.connect() as connection:
-                if not inspect(connection).has_table(name):
+                if not inspect(connection).has_table(TABLE):
                     return []
                 return [dict(row) for row in connection.execute(query).mappings()]
         except OperationalError as error:

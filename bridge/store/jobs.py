@@ -321,14 +321,13 @@ def _common(row: RowMapping) -> dict[str, Any]:
 
 def _retry(row: RowMapping) -> RetryJob:
     detail = orjson.loads(row["detail"])
-    ids = {name: bytes.fromhex(detail[name]) for name in ("message_id", "cause_hash")}
     sent = detail["transaction_hash"]
     return RetryJob(
         **_common(row),
         state=RetryState(row["state"]),
-        request=RetryRequest.from_row({**detail, **ids}),
+        request=RetryRequest.from_row({**detail, "message_id": row["message_id"]}),
         gmps=gmps_from_bits(detail["gmps"]),
-        wanted=gmps_from_bits(detail.get("wanted", 0)),
+        wanted=gmps_from_bits(detail["wanted"]),
         transaction_hash=bytes.fromhex(sent) if sent else None,
     )
 
@@ -347,8 +346,8 @@ def _sync(row: RowMapping) -> SyncJob:
         block=BlockRef(row["source_block"], bytes.fromhex(detail["block_hash"])),
         transaction_hash=bytes.fromhex(detail["transaction_hash"]),
         final_at=row["since"],
-        signer=detail.get("signer", ""),
-        signature=bytes.fromhex(detail.get("signature", "")),
+        signer=detail["signer"],
+        signature=bytes.fromhex(detail["signature"]),
     )
     return SyncJob(**_common(row), state=SyncState(row["state"]), record=record, lock_until=detail["lock_until"])
 

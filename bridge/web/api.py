@@ -222,10 +222,7 @@ def _retry_job(sources: Sources, message_id: str, wanted: frozenset[Gmp], by: st
         missing_gmps=frozenset(),
         received_gmps=frozenset(),
         reason=f"requested over the API by {by}",
-        cause_chain=message.source_chain,
         cause_block=(kept.record.source_block if kept.record else None) or 0,
-        cause_hash=bytes(32),
-        deadline=int(now),
         requested_at=now,
     )
     lane = Lane(message.source_chain, message.destination_chain)

@@ -166,11 +166,9 @@ class IndexReader:
     def _divergences(self, found: str, **arguments: bytes) -> list[DivergenceRecord]:
         return in_order(divergence_record(row) for row in self._rows(found, **arguments))
 
-    def retry_requests(self, message_id: bytes | None = None) -> list[RetryRequest]:
-        """Returns the retry requests for one message or for all messages, in the order in which they were written."""
+    def retry_requests(self) -> list[RetryRequest]:
+        """Returns the retry requests in the order in which they were written."""
         chosen = select(tables.retry_requests).order_by(tables.retry_requests.c.sequence)
-        if message_id is not None:
-            chosen = chosen.where(tables.retry_requests.c.message_id == message_id)
         with self._engine.connect() as connection:
             return [RetryRequest.from_row(dict(row)) for row in connection.execute(chosen).mappings()]
 

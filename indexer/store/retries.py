@@ -12,8 +12,7 @@ from bridge.protocol.gmps import gmps_from_bits
 from bridge.protocol.message import Kind
 from indexer.model.settings import StallPolicy
 from indexer.store import tables
-from indexer.store.effective_status import effective_status
-from indexer.store.ranking import Ranking
+from indexer.store.effective_status import counts, effective_status
 
 log = structlog.get_logger(__name__)
 
@@ -43,7 +42,7 @@ def overdue(messages: str = "messages") -> str:
       and o.retriable and o.attempts < {_RETRIES}
       and not exists (
         select 1 from retry_requests r
-        where r.message_id = o.message_id and r.attempt = o.attempts + 1 and r.cause_chain = o.source_chain
+        where r.message_id = o.message_id and r.attempt = o.attempts + 1
           and r.cause_block = o.attempted_block and r.cause_hash = o.attempted_hash
           and r.sequence not in (select sequence from retry_closures)
       )
@@ -81,6 +80,8 @@ def _by_lane(messages: str = "messages") -> str:
 
 
 _BY_LANE: Final = text(_by_lane())
+
+_VOIDED: Final = text(f"select voided from ({counts('(select * from messages where message_id = :id)')}) c")
 
 
 def request_retries(engine: Engine, policy: StallPolicy, now: float) -> int:
@@ -126,7 +127,6 @@ def _most(retries: int | None) -> int:
 def _write(connection: Connection, waiting: Sequence[RowMapping], policy: StallPolicy, now: float) -> int:
     requests = tables.retry_requests
     sequence = _next_sequence(connection, now)
-    ranking = Ranking(connection, policy.stall_after)
     written = 0
     for message in waiting:
         left = policy.requests_per_lane_minute - message["lately"]
@@ -139,12 +139,7 @@ def _write(connection: Connection, waiting: Sequence[RowMapping], policy: StallP
             )
         if left <= 0:
             continue
-        connection.execute(
-            insert(requests).values(sequence=sequence, **_request(connection, message, ranking.standing(message), now))
-        )
-        ranked = [{"sequence": sequence, "rank": rank, "gmp": gmp} for rank, gmp in enumerate(ranking.of(message))]
-        if ranked:
-            connection.execute(insert(tables.retry_gmps), ranked)
+        connection.execute(insert(requests).values(sequence=sequence, **_request(connection, message, now)))
         log.info("retry requested", message=f"0x{message['message_id'].hex()}", attempt=message["attempts"] + 1)
         sequence += 1
         written += 1
@@ -165,7 +160,7 @@ def _next_sequence(connection: Connection, now: float) -> int:
     return max(int(highest) + 1, int(now * 1000))
 
 
-def _request(connection: Connection, message: RowMapping, received: int, now: float) -> dict[str, object]:
+def _request(connection: Connection, message: RowMapping, now: float) -> dict[str, object]:
     attempt = message["attempts"] + 1
     request = tables.retry_requests.c
     generation = connection.scalar(
@@ -173,6 +168,7 @@ def _request(connection: Connection, message: RowMapping, received: int, now: fl
             request.message_id == message["message_id"], request.attempt == attempt
         )
     )
+    received = _standing(connection, message)
     missing = message["dispatched"] & ~received
     silent = ", ".join(gmp.title for gmp in sorted(gmps_from_bits(missing))) or "none"
     last = f"retry {message['attempts']}" if message["attempts"] else "the route"
@@ -188,9 +184,13 @@ def _request(connection: Connection, message: RowMapping, received: int, now: fl
             f"{message['counted']} of {message['needed']} receipts "
             f"{message['deadline'] - message['attempted_time']} s after {last}; silent: {silent}"
         ),
-        "cause_chain": message["source_chain"],
         "cause_block": message["attempted_block"],
         "cause_hash": message["attempted_hash"],
-        "deadline": message["deadline"],
         "requested_at": now,
     }
+
+
+def _standing(connection: Connection, message: RowMapping) -> int:
+    """Returns the set of GMPs that delivered a message and whose receipts were not voided."""
+    voided = connection.scalar(_VOIDED, {"id": message["message_id"]}) or 0
+    return int(message["received"] & ~voided)

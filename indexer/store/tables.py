@@ -27,7 +27,7 @@ from bridge.protocol import retry_requests as format_
 from bridge.protocol.message import Kind
 from indexer.model import schemas
 
-SCHEMA_VERSION: Final = 11
+SCHEMA_VERSION: Final = 12
 
 
 class Uint64(TypeDecorator[int]):
@@ -265,21 +265,11 @@ retry_requests: Final = Table(
     Column("missing_gmps", Integer, nullable=False),
     Column("received_gmps", Integer, nullable=False),
     Column("reason", String, nullable=False),
-    Column("cause_chain", BigInteger, nullable=False),
     Column("cause_block", BigInteger, nullable=False),
     Column("cause_hash", LargeBinary, nullable=False),
-    Column("deadline", BigInteger, nullable=False),
     Column("requested_at", Float, nullable=False),
     UniqueConstraint("message_id", "attempt", "generation"),
     Index("retry_requests_of_lane", "source_chain", "destination_chain", "requested_at"),
-)
-
-retry_gmps: Final = Table(
-    format_.RANKING_TABLE,  # GMPs ranked for a retry, the best has rank 0; append-only
-    metadata,
-    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
-    Column("rank", Integer, primary_key=True, autoincrement=False),
-    Column("gmp", Integer, nullable=False),
 )
 
 retry_closures: Final = Table(

@@ -112,11 +112,11 @@ class Follower:
         requests: dict[tuple[bytes, int, bytes], int] = {}
         with self.store.engine.connect() as connection:
             closed = set(connection.scalars(tables.retry_closures.select()))
-        with IndexReader(self._world.settings().folder.store_url, POLICY) as reader:
-            for one in reader.retry_requests():
+            for one in connection.execute(tables.retry_requests.select()):
                 if one.sequence not in closed:
                     key = one.message_id, one.attempt, one.cause_hash
                     requests[key] = requests.get(key, 0) + 1
+        with IndexReader(self._world.settings().folder.store_url, POLICY) as reader:
             stalled = [one for one in reader.messages(limit=1_000_000) if one.status == "STALLED"]
         hashes = self._attempted_hashes()
         found = {

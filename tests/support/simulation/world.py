@@ -56,7 +56,6 @@ class Requests:
 
     def __init__(self) -> None:
         self.requests: list[RetryRequest] = []
-        self.rankings: dict[int, tuple[Gmp, ...]] = {}
 
     async def requests_after(self, sequence: int, limit: int) -> list[RetryRequest]:
         """See `RetryRequestSource.requests_after`."""
@@ -65,10 +64,6 @@ class Requests:
     async def highest_sequence(self) -> int:
         """See `RetryRequestSource.highest_sequence`."""
         return self.requests[-1].sequence if self.requests else 0
-
-    async def ranking(self, sequence: int) -> tuple[Gmp, ...]:
-        """See `RetryRequestSource.ranking`."""
-        return self.rankings.get(sequence, ())
 
 
 class World:
@@ -182,9 +177,7 @@ class World:
         """The GMPs over which a message was routed at first."""
         return self._taken.get(message.id, frozenset(GMPS))
 
-    def request_retry(
-        self, message: Message, attempt: int = 1, generation: int = 0, ranking: tuple[Gmp, ...] = ()
-    ) -> RetryRequest:
+    def request_retry(self, message: Message, attempt: int = 1, generation: int = 0) -> RetryRequest:
         """The index asks for a retry."""
         request = RetryRequest(
             sequence=len(self.requests.requests) + 1,
@@ -196,14 +189,10 @@ class World:
             missing_gmps=self.route_of(message) - self.receipts(message),
             received_gmps=self.receipts(message),
             reason="overdue",
-            cause_chain=message.source_chain,
             cause_block=0,
-            cause_hash=bytes(32),
-            deadline=int(self.clock.now()),
             requested_at=self.clock.now(),
         )
         self.requests.requests.append(request)
-        self.requests.rankings[request.sequence] = ranking
         return request
 
     def _nodes_of(self, chain: SimulatedChain, lies: float) -> list[SimulatedNode]:

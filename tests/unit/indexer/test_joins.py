@@ -198,7 +198,6 @@ def test_restored_store_continues_its_sequence(tmp_path: Path) -> None:
         (seen,) = world.requests()
         with world.store.engine.begin() as connection:  # as it was before
             connection.execute(delete(tables.retry_requests))
-            connection.execute(delete(tables.retry_gmps))
         world.now += 1
         assert world.ask() == 1
         (again,) = world.requests()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from sqlalchemy import create_engine, text
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.protocol.status import Status
-from bridge.store.index_requests import IndexRequests
 from indexer.store.effective_status import ROUTER_EVENTS
 from tests.unit.indexer.clock import World, indexed_world
 from tests.unit.indexer.logs import ALPHA
@@ -54,9 +52,6 @@ def test_voided_receipt_does_not_count(world: World) -> None:
     world.let_pass(100)
     assert (world.status(before), world.status(after), world.ask()) == (Status.STALLED, Status.STALLED, 2)
     assert {request.received_gmps for request in world.requests()} == {frozenset({Gmp.AXELAR})}
-    source = IndexRequests(world.url)
-    rankings = [asyncio.run(source.ranking(request.sequence)) for request in world.requests()]
-    assert set(rankings) == {(Gmp.HYPERLANE,)}
     world.happens(world.beta, received(before, 1, 2), received(after, 1, 2))
     assert (world.status(before), counted(world, before)) == (Status.RECEIVED, (2, 2))
 

@@ -61,9 +61,7 @@ def test_a_request_says_what_the_bridge_must_know(world: World) -> None:
     assert (request.source_chain, request.destination_chain) == (sent.source_chain, sent.destination_chain)
     assert request.received_gmps == frozenset({Gmp.HYPERLANE})
     assert request.missing_gmps == frozenset({Gmp.AXELAR})
-    assert (request.cause_chain, request.cause_block) == (sent.source_chain, 1)
-    assert request.cause_hash == world.alpha.blocks[1].hash
-    assert (request.deadline, request.requested_at) == (START + 100, world.now)
+    assert (request.cause_block, request.requested_at) == (1, world.now)
     assert request.reason == "1 of 2 receipts 100 s after the route; silent: Axelar"
 
 
@@ -180,8 +178,6 @@ def test_paused_time_does_not_count_for_a_retry(world: World) -> None:
     assert (world.status(sent), world.ask()) == (Status.ROUTED, 0)
     world.let_pass(1)
     assert (world.status(sent), world.ask()) == (Status.STALLED, 1)
-    (request,) = world.requests()
-    assert request.deadline == START + 160
 
 
 def test_lane_limit_precedes_kind_and_general_limit(world: World) -> None:
@@ -285,9 +281,8 @@ def test_a_reorg_that_moves_the_cause_opens_a_new_generation(world: World) -> No
     world.happens(world.alpha, routed(sent))
     world.let_pass(100)
     assert world.ask() == 1
-    first, second = world.requests()
+    _, second = world.requests()
     assert (second.attempt, second.generation) == (1, 1)
-    assert second.cause_hash != first.cause_hash
 
 
 def test_reorged_message_leaves_no_request(world: World) -> None:

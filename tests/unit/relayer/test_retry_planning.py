@@ -23,14 +23,12 @@ def order(
     tried: Collection[Gmp] = (),
     failing: Collection[Gmp] = (),
     given_up: Collection[Gmp] = (),
-    ranking: tuple[Gmp, ...] = (),
 ) -> list[Gmp]:
     return ranked(
         frozenset(usable),
         tried=frozenset(tried),
         failing=frozenset(failing),
         given_up=frozenset(given_up),
-        ranking=ranking,
     )
 
 
@@ -40,11 +38,6 @@ def test_a_gmp_that_fails_on_the_lane_comes_last() -> None:
 
 def test_gmp_of_a_death_comes_behind_one_failure() -> None:
     assert order(usable={H, A, W}, tried={A}, failing={H, W}, given_up={A}) == [H, W, A]
-
-
-def test_index_ranks_among_equals() -> None:
-    assert order(usable={H, A, W, L}, ranking=(W, A, L)) == [W, A, L, H]
-    assert order(usable={H, A, W}, tried={W}, failing={A}, ranking=(A, W, H)) == [H, W, A]
 
 
 @given(usable=sets, tried=sets, failing=sets)

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from bridge.protocol.errors import StoreBusyError
-from bridge.protocol.gmps import Gmp
 from bridge.store.index_requests import IndexRequests
 from tests.asking_index import asking_index
 from tests.builders import message, retry_request
@@ -43,20 +42,6 @@ async def test_an_index_without_the_table_has_no_requests(path: Path) -> None:
     with sqlite3.connect(path) as writer:
         writer.execute("CREATE TABLE other (id)")
     assert await IndexRequests(f"sqlite:///{path}").requests_after(0, 10) == []
-
-
-async def test_ranking_skips_unknown_gmps_and_may_be_empty(
-    path: Path,
-) -> None:
-    source = IndexRequests(f"sqlite:///{path}")
-    assert await source.ranking(1) == ()  # no index yet
-    writer = asking_index(path, retry_request())
-    assert await source.ranking(1) == ()  # one that ranks nothing
-    writer.execute("CREATE TABLE retry_gmps (sequence, rank, gmp)")
-    writer.executemany("INSERT INTO retry_gmps VALUES (?, ?, ?)", [(1, 2, 1), (1, 0, 3), (1, 1, 16), (2, 0, 2)])
-    assert await source.ranking(1) == (Gmp.WORMHOLE, Gmp.HYPERLANE)
-    assert await source.ranking(3) == ()
-    writer.close()
 
 
 async def test_an_index_that_was_made_anew_is_read_anew(path: Path) -> None:
