@@ -340,7 +340,6 @@ class ActionReader:
                 state=BranchState(state),
                 reason=_text(bytes(reason)),
                 reply_id=bytes(reply_id),
-                is_locked=is_locked,
                 locked_until=until if is_locked else 0,
                 reply=reply,
             ),

@@ -128,7 +128,6 @@ class Participation:
     state: BranchState
     reason: str  # the participant's reason for refusing or diverging
     reply_id: bytes  # the message with its last answer; zeros: none was sent
-    is_locked: bool  # whether the action holds the subject's lock now
     locked_until: int  # 0: the action has no lock
     reply: Offer  # the reply that is outstanding
 

@@ -169,18 +169,6 @@ class OutboxEntry:
         """Whether the given claim is still valid."""
         return self.state is OutboxState.CLAIMED and self.claimed_by == claim.worker and self.fence == claim.fence
 
-    def claimed(self, worker: str, now: float, lease: float) -> OutboxEntry:
-        """Moves a PENDING entry to CLAIMED, for `lease` seconds."""
-        self._require(OutboxState.CLAIMED)
-        return replace(
-            self,
-            state=OutboxState.CLAIMED,
-            fence=self.fence + 1,
-            claimed_at=now,
-            claimed_by=worker,
-            lease_until=now + lease,
-        )
-
     def delivered(self, claim: Claim, delivery: ObservedDelivery | None, now: float) -> OutboxEntry:
         """Moves a CLAIMED entry to DELIVERED.
 

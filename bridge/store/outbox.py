@@ -104,7 +104,7 @@ _EXPIRED = _ENTRIES.where(
     outbox.c.state == OutboxState.CLAIMED,
     outbox.c.lease_until <= bindparam("now"),
 ).with_for_update(of=outbox, skip_locked=True)
-_CLAIMED: Mapping[str, ColumnElement[Any]] = {  # the columns that `OutboxEntry.claimed` changes
+_CLAIMED: Mapping[str, ColumnElement[Any]] = {  # the columns that a claim changes
     "state": literal(OutboxState.CLAIMED.value),
     "fence": outbox.c.fence + 1,
     "claimed_at": bindparam("now", type_=Double),

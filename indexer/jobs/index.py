@@ -28,7 +28,6 @@ from indexer.store.store import Store, adapters_of
 
 log = structlog.get_logger(__name__)
 
-_LOG_EVERY = 5.0  # seconds between two log lines about progress
 _MOST_FAILURES_AT_ONCE = 5  # of Spark in a row, for a run that ends at the heads
 
 
@@ -105,8 +104,8 @@ class Index:
 
     def _catch_up(self) -> None:
         """Backfills through the lake; the stream reads the rest."""
-        if recomputed := self._store.recompute_if_outdated(_Progress()):
-            log.info("statuses recomputed", messages=recomputed)
+        if recomputed := self._store.recompute_if_outdated():
+            log.info("statuses of a different version recomputed", messages=recomputed)
         self._follow_adapters()
         self._store.halt({chain.chain_id: None for chain in self._chains})
         promote(self._store, self._lake, start_blocks(self._chains))
@@ -124,20 +123,6 @@ class Index:
     def _finish(self) -> None:
         promote(self._store, self._lake, start_blocks(self._chains))
         request_retries(self._store.engine, self._settings.stall, self._clock())
-
-
-class _Progress:
-    """Logs the progress of a recomputation every few seconds."""
-
-    def __init__(self) -> None:
-        self._logged_at = float("-inf")
-
-    def __call__(self, done: int, total: int) -> None:
-        """Reports that `done` of `total` messages are finished."""
-        now = time.monotonic()
-        if now - self._logged_at >= _LOG_EVERY:
-            log.info("recomputing statuses derived by a different version", messages=done, total=total)
-            self._logged_at = now
 
 
 def start_blocks(chains: list[ChainConfig]) -> dict[int, int]:

@@ -251,18 +251,17 @@ class ChainReader:
             self._next_look = 0
         return advance
 
-    def read_final(self, first: int, last: int, final: int | None = None) -> Iterator[pa.Table]:
+    def read_final(self, first: int, last: int) -> Iterator[pa.Table]:
         """Yields the events of a range of final blocks, in pieces.
 
         Args:
             first: the first block.
             last: the last block (inclusive).
-            final: a later final block, if known.
 
         Raises:
             RpcError: no endpoint gave a usable response.
         """
-        for _, events in self._events.read(first, last, [], final=last if final is None else final):
+        for _, events in self._events.read(first, last, [], final=last):
             yield events
 
     def read_final_logs(self, first: int, last: int, final: int) -> Iterator[pa.Table]:

@@ -67,17 +67,13 @@ def jars_folder() -> Path:
     return cache_folder() / "jars"
 
 
-def delta_jars(folder: Path | None = None) -> list[Path]:
+def delta_jars() -> list[Path]:
     """Returns the paths of the jars, and downloads missing ones.
-
-    Args:
-        folder: folder of the jars, by default `jars_folder()`.
 
     Raises:
         JarsMissingError: a jar can't be downloaded, or differs from the pinned one.
     """
-    place = jars_folder() if folder is None else folder
-    return [_present(jar, place) for jar in DELTA]
+    return [_present(jar, jars_folder()) for jar in DELTA]
 
 
 def _present(jar: Jar, folder: Path) -> Path:

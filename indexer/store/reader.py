@@ -29,7 +29,6 @@ from indexer.store.divergences import CONTRADICTIONS_AMONG, DIVERGENCES, DIVERGE
 from indexer.store.effective_status import EFFECTIVE_STATUS, effective_status
 from indexer.store.engine import reading_engine
 from indexer.store.limits import saved_policy
-from indexer.store.retention import pruned_among
 from indexer.store.tables import SEEN
 
 Row = Mapping[str, Any]
@@ -171,11 +170,6 @@ class IndexReader:
         chosen = select(tables.retry_requests).order_by(tables.retry_requests.c.sequence)
         with self._engine.connect() as connection:
             return [RetryRequest.from_row(dict(row)) for row in connection.execute(chosen).mappings()]
-
-    def pruned_among(self, message_ids: Sequence[bytes]) -> set[bytes]:
-        """Returns which of the messages the store has pruned."""
-        with self._engine.connect() as connection:
-            return {one for ids in _in_parts(message_ids) for one in pruned_among(connection, ids)}
 
     def _orphans(self, rest: str, limit: int = 1, **arguments: Any) -> list[MessageRecord]:
         rows = self._rows(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from inspect import getsource
 from typing import Any, Final
@@ -175,48 +175,30 @@ class Store:
             within = (place.block_number >= first) & (place.block_number <= last)
             _replace_events(connection, chain, within, events)
 
-    def recompute(self, progress: Callable[[int, int], None] = lambda _done, _of: None) -> int:
-        """Derives all messages, receipts and pauses again from the events in the store.
-
-        Args:
-            progress: called with the number of finished messages and the total.
-
-        Returns:
-            Number of messages.
-        """
-        with self.engine.connect() as connection:
-            of_events = select(tables.events.c.message_id).where(tables.events.c.message_id.is_not(None))
-            ids = set(connection.scalars(of_events.union(select(tables.messages.c.message_id))))
-            chains = list(connection.scalars(select(tables.chains.c.chain_id)))
-        done = 0
-        for part in parts(ids):
-            with self.engine.begin() as connection:
-                _recompute(connection, part)
-            done += len(part)
-            progress(done, len(ids))
-        for chain in chains:
-            with self.engine.begin() as connection:
-                recompute_pauses(connection, chain)
-        with self.engine.begin() as connection:
-            _note_derivation(connection)
-        return len(ids)
-
-    def recompute_if_outdated(self, progress: Callable[[int, int], None] = lambda _done, _of: None) -> int:
-        """Derives everything again if a different version of the code derived it.
+    def recompute_if_outdated(self) -> int:
+        """Derives all messages, receipts and pauses again from the store's events if a different version of the code derived them.
 
         After an interruption, the next call starts over. Events, marks and retry requests stay as they are.
-
-        Args:
-            progress: see `recompute`.
 
         Returns:
             Number of messages that were derived again.
         """
         with self.engine.connect() as connection:
             made_by = connection.scalar(select(tables.facts.c.value).where(tables.facts.c.name == _DERIVATION))
-        if made_by == derivation_fingerprint():
-            return 0
-        return self.recompute(progress)
+            if made_by == derivation_fingerprint():
+                return 0
+            of_events = select(tables.events.c.message_id).where(tables.events.c.message_id.is_not(None))
+            ids = set(connection.scalars(of_events.union(select(tables.messages.c.message_id))))
+            chains = list(connection.scalars(select(tables.chains.c.chain_id)))
+        for part in parts(ids):
+            with self.engine.begin() as connection:
+                _recompute(connection, part)
+        for chain in chains:
+            with self.engine.begin() as connection:
+                recompute_pauses(connection, chain)
+        with self.engine.begin() as connection:
+            _note_derivation(connection)
+        return len(ids)
 
     def mark(self, chain: int, marks: Sequence[tuple[bytes, int, str]], now: float) -> None:
         """Marks messages whose final events a chain reverted as DIVERGED, until the chain is repaired. Idempotent.

@@ -171,7 +171,7 @@ async def test_action_aborts_when_a_chain_stays_down(world: World) -> None:
         action = await world.until(action_id, ActionState.ABORTED)
         await eventually_answered(lambda: agreed(world, action_id))
     assert await world.frozen() == [False, False]
-    assert not any(branch.participation and branch.participation.is_locked for branch in action.branches)
+    assert not any(branch.participation and branch.participation.locked_until for branch in action.branches)
 
 
 async def decided(world: World, action_id: bytes) -> bool:
@@ -180,7 +180,7 @@ async def decided(world: World, action_id: bytes) -> bool:
 
 async def holds(world: World, action_id: bytes) -> bool:
     told = (await world.action(action_id)).branches[0].participation
-    return told is not None and told.is_locked and told.state is BranchState.PREPARED
+    return told is not None and told.locked_until > 0 and told.state is BranchState.PREPARED
 
 
 async def test_lagging_participant_gets_a_letter_and_blocks_actions(world: World) -> None:

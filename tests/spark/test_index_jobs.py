@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from bridge.protocol.message import Message
 from bridge.protocol.status import Status
 from indexer.jobs.history import History
 from indexer.jobs.repair import find_violation, repair
@@ -18,6 +20,8 @@ from indexer.pipeline.reading import rows_of
 from indexer.pipeline.refresh import StoreFacts, refresh
 from indexer.sources.chain import ChainReader, chain_config
 from indexer.store import tables
+from indexer.store.reader import IndexReader
+from indexer.store.retention import pruned_among
 from indexer.store.store import Store
 from tests.spark.story import World, log_of
 from tests.unit.indexer.world import retried
@@ -106,6 +110,11 @@ def test_final_history_is_read_in_parallel(spark: SparkSession, world: World) ->
     assert world.contents() == before
 
 
+def pruned(reader: IndexReader, sent: Sequence[Message]) -> int:
+    with reader.engine.connect() as connection:
+        return len(pruned_among(connection, [one.id for one in sent]))
+
+
 def test_running_stream_promotes_and_prunes(spark: SparkSession, world: World) -> None:
     sent = world.tell_a_story()
     with world.indexing(spark, lake_interval=0.01, refresh_interval=0.01, keep_ended=0), world.reader() as reader:
@@ -117,9 +126,7 @@ def test_running_stream_promotes_and_prunes(spark: SparkSession, world: World) -
             lambda: all((lake.last_block(chain.chain_id) or 0) > 20 for chain in (world.alpha, world.beta)),
             "final blocks are in the lake",
         )
-        world.until(
-            lambda: len(reader.pruned_among([one.id for one in sent])) == ENDED, "the store has pruned what ended"
-        )
+        world.until(lambda: pruned(reader, sent) == ENDED, "the store has pruned what ended")
         events = lake.events(world.alpha.chain_id, 0, 1_000)
     assert set(events["message_id"].drop_null().to_pylist()) == {one.id for one in sent}
 

@@ -27,7 +27,6 @@ def participation(state: BranchState, **changes: Any) -> Participation:
         "state": state,
         "reason": "",
         "reply_id": bytes(32),
-        "is_locked": False,
         "locked_until": 0,
         "reply": Offer(refusal="NothingToReply"),
     }

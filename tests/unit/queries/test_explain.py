@@ -24,7 +24,7 @@ from bridge.queries.messages import explanation_value
 from bridge.records.dead_letters import Decision, RecordKind
 from bridge.records.finality_records import FOLLOWED
 from bridge.records.jobs import ExecutionJob, ExecutionState, SyncJob, SyncState
-from bridge.records.outbox import STUCK_AFTER, OutboxEntry
+from bridge.records.outbox import STUCK_AFTER, OutboxEntry, OutboxState
 from bridge.store.dead_letters import DeadLetterLog
 from tests.builders import BETA, message, message_record, observed_range, word
 from tests.cases import for_each_case
@@ -66,8 +66,19 @@ def entry(gmp: Gmp) -> OutboxEntry:
     return OutboxEntry.new(dispatch, 0, Kind.PLAIN, NOW)
 
 
+def claimed_by_a_worker(one: OutboxEntry) -> OutboxEntry:
+    return replace(
+        one,
+        state=OutboxState.CLAIMED,
+        fence=one.fence + 1,
+        claimed_at=NOW,
+        claimed_by="worker",
+        lease_until=NOW + 30,
+    )
+
+
 def failing(gmp: Gmp, error: str, *, until: float) -> OutboxEntry:
-    claimed = entry(gmp).claimed("worker", NOW, 30)
+    claimed = claimed_by_a_worker(entry(gmp))
     failure = Failure(at=NOW, kind=FailureKind.TRANSIENT, code="Timeout", message=error)
     return claimed.to_try_again(claimed.current_claim, failure, until)
 
@@ -205,7 +216,7 @@ def test_every_status_has_a_next_action(status: Status) -> None:
 
 
 def test_a_dead_entry_is_said_to_be_given_up() -> None:
-    claimed = entry(Gmp.AXELAR).claimed("worker", NOW, 30)
+    claimed = claimed_by_a_worker(entry(Gmp.AXELAR))
     failure = Failure(at=NOW, kind=FailureKind.TERMINAL, code="Refused", message="bad proof")
     dead = claimed.marked_dead(claimed.current_claim, failure)
     found = explained(replace(dead))
@@ -227,7 +238,7 @@ def test_a_divergence_is_not_hidden_behind_an_execution() -> None:
 
 
 def given_up(gmp: Gmp) -> OutboxEntry:
-    claimed = entry(gmp).claimed("worker", NOW, 30)
+    claimed = claimed_by_a_worker(entry(gmp))
     failure = Failure(at=NOW, kind=FailureKind.TRANSIENT, code="Timeout", message="gateway is down")
     return claimed.marked_dead(claimed.current_claim, failure)
 
@@ -343,7 +354,7 @@ def test_guard_rejection_is_explained_with_its_code(code: str) -> None:
 def test_setbacks_and_stuck_deliveries_are_explained(setbacks: int, *, is_stuck: bool) -> None:
     one = entry(Gmp.AXELAR)
     for _ in range(setbacks):
-        claimed = one.claimed("worker", NOW, 30)
+        claimed = claimed_by_a_worker(one)
         failure = Failure(at=NOW, kind=FailureKind.UNANSWERED, code="UnansweredError", message="no endpoint answers")
         one = claimed.to_try_again(claimed.current_claim, failure, NOW + 600)
     found = explained(one)
