@@ -31,7 +31,7 @@ _MEANINGS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionAct:
-    """A possible next step for an action, with its command."""
+    """A possible next step for an action, and the command for it."""
 
     kind: str  # advance, retry, report, abort or reconcile
     why: str
@@ -85,7 +85,7 @@ def action_acts(action: Action) -> tuple[ActionAct, ...]:
 
 
 def reconciliation(action: Action, branch: Branch) -> ActionAct:
-    """Returns the step that corrects a participant that contradicts the decision."""
+    """Returns the step that brings a contradicting participant in line with the decision."""
     command = f"waybill action reconcile {action.name} --branch {branch.number}"
     if branch.participation is not None and branch.participation.state is BranchState.DIVERGED:
         why = f"The participant's owner makes room for the change, and has it made: {branch.participation.reason}."

@@ -1,4 +1,4 @@
-"""Operations on atomic actions, each a transaction of one account."""
+"""Operations on atomic actions. Each is a transaction of one account."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class ActionClient:
         """Brings a participant in line with the decision.
 
         A DIVERGED participant applies the change when its owner calls it. For any other participant, the
-        coordinator's owner vouches, and the hash of the evidence is recorded on chain.
+        coordinator's owner vouches that the participant agrees, and the hash of the evidence is recorded on
+        chain.
 
         Raises:
             RefusedError: the contract rejects the call, or required evidence is missing.

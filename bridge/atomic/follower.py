@@ -61,9 +61,9 @@ class ActionSettings(Section):
 class Actions:
     """Follows every action of the configured coordinators to its end.
 
-    An action is dropped once it has ended and each participant's own record matches the decision. Actions read
-    and steps in progress are held only in memory: after a restart the relayer reads all actions again, and the
-    contracts reject a step that was already taken.
+    An action is dropped once it has ended and each participant's own record matches the decision. Actions that
+    were read and steps in progress are held only in memory. After a restart, the relayer reads all actions
+    again, and the contracts reject any step that was already taken.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Actions:
         settings: ActionSettings,
         poll_interval: float,
     ) -> None:
-        """Stores the dependencies; reads nothing yet.
+        """Stores the dependencies. Reads nothing yet.
 
         Args:
             reader: Reads the coordinators.
@@ -90,12 +90,12 @@ class Actions:
             chains: Chains of the network by id.
             observations: Messages that this relayer has observed.
             senders: Accounts that pay for steps, by chain.
-            next_look: Waits until a chain is polled anyway, so that a request costs no extra HTTP request.
+            next_look: Waits for a chain's next poll, so that a request can share the poll's HTTP request.
             retry: Resends a message without querying its destination, which may be down.
             report_call: Builds the call with which a message's destination reports its outcome.
             dead_letters: Queue that receives the letters.
             clock: Source of time.
-            settings: Whether to pay for steps.
+            settings: Settings that decide, among others, whether to pay for steps.
             poll_interval: Seconds between polls of the open actions.
         """
         self._reader = reader
@@ -145,9 +145,9 @@ class Actions:
             await asyncio.gather(*self._active.values())
 
     def _start(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Runs `work` in a separate task, unless a task of that name is running.
+        """Runs `work` in a separate task, unless a task with the same name is running.
 
-        Thus a chain that is down delays nothing else.
+        So a chain that is down delays nothing else.
         """
         if name in self._active:
             return
@@ -202,7 +202,7 @@ class Actions:
 
         Args:
             action: The action as last read.
-            asked_at: Unix seconds at which the records held, by which lateness is judged.
+            asked_at: Unix seconds at which the records were read. Overdue answers are determined as of this time.
         """
         if not self._settings.advance:
             return
@@ -227,7 +227,7 @@ class Actions:
             _log.info("phase retried", action=action.name, branch=branch.number, phase=action.phase.name, gmps=gmps)
 
     async def _report(self, action: Action, branch: Branch) -> None:
-        """Pays once for the report that settles a participant.
+        """Pays for the report that settles a participant, only once.
 
         An earlier transaction with the same key is found again.
         """
@@ -255,7 +255,10 @@ class Actions:
             _log.warning("phase not sent", phase=phase, reason=reason)
 
     def _log_state(self, action: Action) -> None:
-        """Logs each new state once, as an error if the chains differ, and each obstacle to sending a phase."""
+        """Logs each new state once, as an error if the chains differ.
+
+        Also logs each obstacle to sending a phase's message.
+        """
         for branch in action.branches:
             if reason := action.obstacle(branch):
                 self._log_obstacle(f"{action.name}/{branch.number}", reason)

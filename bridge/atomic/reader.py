@@ -85,10 +85,7 @@ def abort_call(action: Action) -> Call:
 
 
 def reconcile_calls(action: Action, branch: Branch, evidence: bytes) -> tuple[Call, Call]:
-    """Returns two calls.
-
-    The participant's own reconciliation, and the one by which the coordinator's owner vouches for it.
-    """
+    """Returns two calls: the participant's own reconciliation, and the coordinator's owner vouching for it."""
     return (
         Call(to=branch.participant, data=PARTICIPANT.encode("reconcile", action.id)),
         Call(to=action.coordinator, data=COORDINATOR.encode("reconcile", action.id, branch.number, evidence)),
@@ -133,11 +130,11 @@ def _window(values: Sequence[int]) -> Window:
 
 
 class ActionReader:
-    """Reads the actions of some coordinators, with their participants' records.
+    """Reads the actions of the given coordinators, with their participants' records.
 
     Methods raise `UnansweredError` if a coordinator's chain does not respond; methods that read all
-    coordinators do so only if no chain responds. If a participant's chain does not respond, its branch states
-    that, so that an action can be shown while a chain is down.
+    coordinators do so only if no chain responds. If a participant's chain does not respond, its branch says so,
+    so that an action can be shown while a chain is down.
     """
 
     def __init__(
@@ -148,11 +145,14 @@ class ActionReader:
         self.coordinators = coordinators
 
     async def count(self, coordinator: Coordinator) -> int:
-        """Returns the number of actions, open and ended."""
+        """Returns the number of a coordinator's actions, both open and ended."""
         return int(await self._ask(coordinator, "actionCount"))
 
     async def at(self, coordinator: Coordinator, number: int) -> Action | None:
-        """Returns the action with that number without its participants' records, or None if it does not exist (any more)."""
+        """Returns the action with the given number, or None if there is none.
+
+        Does not read its participants' records.
+        """
         return await self._action(coordinator, bytes(await self._ask(coordinator, "actionIdOf", number)))
 
     async def newest(self, limit: int) -> Answers:
@@ -218,7 +218,7 @@ class ActionReader:
     async def with_participants(self, action: Action, patience: float = ACTING_PATIENCE) -> Action:
         """Returns the action, read again, with the records of the participants in its branches.
 
-        Participants are read first, so that their state follows from the decision that is read afterwards.
+        Participants are read first, so that their state can't be newer than the decision, which is read afterwards.
 
         Args:
             action: The action from its coordinator.

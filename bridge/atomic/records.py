@@ -110,7 +110,7 @@ class PhaseMessage:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A possible call: its cost in wei, or the reason why the contract rejects it."""
+    """A possible call, with its cost in wei or the reason why the contract rejects it."""
 
     fee: int | None = None
     refusal: str = ""
@@ -123,7 +123,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Participation:
-    """A participant's own record; times are in Unix seconds."""
+    """A participant's own record. Times are in Unix seconds."""
 
     state: BranchState
     reason: str  # the participant's reason for refusing or diverging
@@ -165,7 +165,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """An action from its coordinator, with the participants' records that were read."""
+    """An action as recorded by its coordinator, with the participants' records that were read."""
 
     id: bytes
     chain: int  # the coordinator's
@@ -199,14 +199,14 @@ class Action:
     def obstacle(self, branch: Branch) -> str:
         """Returns the reason why the current phase's message can't be sent to a participant yet.
 
-        Empty if there is none.
+        Returns an empty string if there is none.
         """
         sent = branch.prepare_id if self.decision is Decision.NONE else branch.decision_id
         waits = not self.state.is_over and not branch.state.is_settled and not any(sent)
         return branch.dispatch.refusal if waits else ""
 
     def awaits(self, branch: Branch) -> bool:
-        """Whether the current phase needs a participant's reply; without that, the contract rejects a retry."""
+        """Whether the current phase still needs a participant's reply. If it does not, the contract rejects a retry."""
         if self.state.is_over or branch.state.is_settled:
             return False
         return self.decision is not Decision.NONE or branch.state is BranchState.NONE
@@ -214,9 +214,9 @@ class Action:
     def overdue(self, now: float) -> tuple[tuple[Branch, bytes], ...]:
         """Returns participants, with message ids, whose answer to the phase is overdue while retries are left.
 
-        A participant whose record was not queried is left out: the message may have arrived, and only the reply
-        may be missing. A participant whose chain did not respond is included. The decision's message is retried
-        beyond that limit, like any other stalled message.
+        A participant whose record was not queried is left out, because its message may have arrived and only
+        the reply may be missing. A participant whose chain did not respond is included. The decision's message
+        is retried beyond that limit, like any other stalled message.
         """
         if self.is_timed_out or self.level is Level.BEST_EFFORT:
             return ()

@@ -9,7 +9,10 @@ from bridge.cli.extras import explained
 
 
 def main() -> Never:
-    """Runs the command. Reports which extra installs a missing package, and exits with status 130 after Ctrl-C."""
+    """Runs the command.
+
+    If a package is missing, states the extra that installs it. Exits with status 130 after Ctrl-C.
+    """
     try:
         with explained():
             from bridge.cli.app import main as run  # takes a second to import

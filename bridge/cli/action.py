@@ -206,7 +206,7 @@ async def _ask(
 
 
 def _known(found: _Answer | None, action_id: bytes) -> _Answer:
-    """Returns the action, which must exist.
+    """Returns the action that was found.
 
     Raises:
         CliError: no configured coordinator knows the action.
@@ -297,5 +297,5 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
 
 
 def _dated(name: str, value: Any) -> Any:
-    """Formats times for people; returns other values unchanged."""
+    """Formats times for display. Returns other values unchanged."""
     return f"{readable(value)} UTC" if name.endswith(("At", "Until")) and value is not None else value

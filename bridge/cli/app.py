@@ -71,9 +71,9 @@ class _Commands(typer.core.TyperGroup):
 
 
 def _missing(name: str, error: ModuleNotFoundError) -> Any:
-    """Returns a placeholder for a command that this installation lacks.
+    """Returns a placeholder for a command whose package is not installed.
 
-    The help lists it, and running it raises `error`.
+    The help lists the placeholder, and running it raises `error`.
     """
     extra = extra_of(error)
     if extra is None:
@@ -146,7 +146,7 @@ def _options(
         ),
     ] = None,
 ) -> None:
-    """See the group's help."""
+    """See the command's help."""
     use(RootOptions(network=network, config=config, as_json=as_json, signer=signer, key=key, safe=safe))
 
 

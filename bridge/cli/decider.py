@@ -47,7 +47,7 @@ def signer(workspace: Workspace, devnet_key: str = DEPLOYER_KEY) -> Signer:
         devnet_key: the default on the devnet.
 
     Raises:
-        UsageError: no account is given, or `--safe` is given.
+        UsageError: no account is given, or `--safe` is.
         InvalidKeyError: the key is invalid or can't be opened.
     """
     options = current()
@@ -98,7 +98,7 @@ def named_chains(deployment: Deployment, names: str | None) -> list[ChainDeploym
     """Returns the chains of a comma-separated list, or all chains.
 
     Raises:
-        UsageError: the network lacks one of them.
+        UsageError: a chain is not part of the network.
     """
     try:
         return [deployment.chain(one.strip()) for one in names.split(",")] if names else list(deployment.chains)
@@ -123,7 +123,7 @@ def carry_out(
     Args:
         workspace: the network's workspace.
         chains: the chains to call.
-        name: the operation's name, such as ``pause axelar``, also used for the folder of a Safe's batches.
+        name: the operation's name, such as ``pause axelar``. The folder of a Safe's batches has the same name.
         steps: the calls.
         then: the effect once the Safe's owners have executed all batches.
         after: see `After`.

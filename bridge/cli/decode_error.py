@@ -16,7 +16,7 @@ from bridge.protocol.contracts import Revert, decode_revert
 def decode_error(
     data: Annotated[str, typer.Argument(help="Revert data of a call or transaction: 0x and hex digits.")],
 ) -> None:
-    """Explain a revert from a contract of Waybill or a GMP, with nested reasons, and say what to do.
+    """Explain a revert from one of Waybill's or a GMP's contracts, with nested reasons, and say what to do.
 
     Example: waybill decode-error 0x73730dd2
     """

@@ -40,9 +40,10 @@ def demo(
 ) -> None:
     """Route messages over three GMPs, stall one, retry, execute, and audit the result.
 
-    Also freezes an asset on all chains or none.
+    Also freeze an asset atomically: on all chains, or on none.
 
-    Ends with a report on which chains and index agree; the report is also written to build/demo/report.json.
+    At the end, print a report and check that chains and index agree about it. The report is also written to
+    build/demo/report.json.
 
     Example: waybill demo --keep
     """

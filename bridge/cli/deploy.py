@@ -39,9 +39,9 @@ def deploy(
         bool, typer.Option("--dry-run", help="Send nothing, and print each transaction with its gas and cost.")
     ] = False,
 ) -> None:
-    """Deploy what the network file describes to every chain, and write the deployments file.
+    """Deploy the contracts of a network file to every chain, and write the deployments file.
 
-    Idempotent: existing contracts are kept, and an interrupted run is continued. The signer is the owner in the
+    Idempotent: existing contracts are kept, and an interrupted run is resumed. The signer is the owner in the
     file, or an account that has since accepted ownership (`waybill role accept`). The file of a public network
     must specify owners and verifiers; `waybill network create` writes such a file.
 

@@ -171,8 +171,8 @@ def decide(
     """Decide about a dead letter as an operator. The decision is signed with --signer NAME or --key.
 
     An account that signs elsewhere decides in two steps: --maker writes the document to sign, and --signature
-    records the signature; a contract's approval is checked on its chain (ERC-1271). A sender that is a contract
-    re-issues its message itself; `retry` then finds the new message.
+    records the signature. A contract's approval is checked on its chain (ERC-1271). If the sender is a
+    contract, it must re-issue its message itself; `retry` then finds the new message.
 
     Example: waybill dlq decide 0x…/axelar/0 requeue --rationale "the gateway is back"
     """
@@ -198,7 +198,7 @@ def decide(
 def verify(
     head: Annotated[str | None, typer.Option(help="Hash of an earlier record that the log must still contain.")] = None,
 ) -> None:
-    """Check that no record was changed, removed or forged. Exits with status 1 if any was.
+    """Check that no record was changed, removed or forged. Exits with status 1 if one was.
 
     Example: waybill dlq verify
     """
@@ -220,7 +220,7 @@ def verify(
 def export(
     to: Annotated[Path | None, typer.Option("--to", help="File to write. By default stdout.")] = None,
 ) -> None:
-    """Write every record, decisions included, as one JSON object per line.
+    """Write every record, including decisions, as one JSON object per line.
 
     Example: waybill dlq export --to dead-letters.jsonl
     """
@@ -268,7 +268,8 @@ def _account(workspace: Workspace, name: str | None, key: str | None, devnet_key
     """Returns an account that can sign documents, or None if no name or key is given, except on the devnet.
 
     Raises:
-        UsageError: no account with that name is configured, or it is a remote signer, which signs transactions only.
+        UsageError: no account with that name is configured, or the account is a remote signer, which only signs
+            transactions.
         InvalidKeyError: the key is invalid or can't be opened.
     """
     if name is not None:

@@ -81,7 +81,7 @@ class Finding:
 
     @property
     def result(self) -> str:
-        """Returns ``failed``; ``warning`` if it works now but may fail soon; else ``ok``."""
+        """Returns ``failed``, ``warning`` (the check passed, but may fail soon), or ``ok``."""
         if self.has_failed:
             return "failed"
         return "warning" if self.advice else "ok"
@@ -217,7 +217,7 @@ def _chains(subject: _Subject) -> Sequence[Finding]:
 
 
 async def _endpoint(subject: _Subject, here: ChainDeployment, url: str) -> list[Finding]:
-    """Checks that one endpoint responds, serves the chain, and has a recent head."""
+    """Checks that an endpoint responds, serves the right chain, and has a recent head."""
     name = f"endpoint of {here.name}"
     origin = subject.settings.endpoint_policies(subject.deployment)[here.chain_id].origin
     try:

@@ -53,7 +53,7 @@ def explained() -> Iterator[None]:
 
 
 def _first(error: BaseException) -> BaseException:
-    """Returns the original error. Formatting that error may itself have needed the missing package."""
+    """Returns the original error. Formatting that error may itself have failed because of the missing package."""
     while error.__context__ is not None and isinstance(error, ModuleNotFoundError):
         error = error.__context__
     return error
@@ -66,6 +66,6 @@ def extra_of(error: ModuleNotFoundError) -> str | None:
 
 
 def _end(message: str, next_step: str) -> NoReturn:
-    """Prints an error like `bridge.cli.output.fail`, which itself needs an optional package."""
+    """Prints an error in the same way as `bridge.cli.output.fail`, which itself needs an optional package."""
     sys.stderr.write(f"error {message}\nnext  {next_step}\n")
     raise SystemExit(1)

@@ -29,7 +29,7 @@ class Freshness:
 
     Attributes:
         chains: the lag on each chain.
-        max_lag: maximum lag in seconds of block time; an answer with a longer lag is not conclusive.
+        max_lag: maximum lag in seconds of block time. An answer with a longer lag is inconclusive.
     """
 
     chains: Sequence[IndexLag]
@@ -49,7 +49,7 @@ class Freshness:
         }
 
     def draw(self, console: Console) -> None:
-        """Prints the first line of every answer."""
+        """Prints the age as the first line of an answer."""
         verdict = "BEHIND, so this answer may be outdated or incomplete" if self.behind else "up to date"
         line = f"index  {verdict}: {'; '.join(chain.text for chain in self.chains)}"
         console.print(line, markup=False, style="bold" if self.behind else None)

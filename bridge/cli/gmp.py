@@ -36,7 +36,7 @@ def pause(
 ) -> None:
     """Pause a GMP, as guardian, tripwire or owner.
 
-    While paused, the router neither sends nor receives over the GMP, and ignores its receipts.
+    While the GMP is paused, the router neither sends nor receives over it, and ignores its receipts.
 
     The pause expires --for hours from now, however long a Safe's owners take to execute it. Exits with status 1
     if a chain rejects the call.
@@ -77,11 +77,11 @@ def revoke(
     *,
     chains: Chains = None,
 ) -> None:
-    """Revoke the adapter of an untrusted GMP, as revoker or owner.
+    """Revoke the adapter of a GMP that is no longer trusted, as revoker or owner.
 
-    Its receipts become void, and the router accepts no messages from it.
+    The adapter's receipts become void, and the router accepts no more messages from it.
 
-    Messages that it has delivered need receipts from other GMPs. Exits with status 1 if a chain rejects the call.
+    Messages that it has delivered then need receipts from other GMPs. Exits with status 1 if a chain rejects the call.
 
     Example: waybill gmp revoke axelar --chains beta
     """
@@ -117,9 +117,9 @@ def floor(
 ) -> None:
     """Set a lane's floor: the minimum quorum for recipients without a policy.
 
-    The revoker can raise it, the owner can also lower it.
+    The revoker can raise the floor; the owner can also lower it.
 
-    Applies immediately, also to messages in flight. Exits with status 1 if the chain rejects the call.
+    Applies immediately, including to messages in flight. Exits with status 1 if the chain rejects the call.
 
     Example: waybill gmp floor alpha beta 2
     """
@@ -143,7 +143,7 @@ def floor(
 
 
 def _gmp_on(workspace: Workspace, named: str, chains: str | None) -> tuple[Gmp, list[ChainDeployment]]:
-    """Returns the GMP, and the given chains that have it.
+    """Returns the GMP, and those of the given chains that support it.
 
     Raises:
         UsageError: none of the given chains has an adapter for the GMP.
@@ -156,7 +156,7 @@ def _gmp_on(workspace: Workspace, named: str, chains: str | None) -> tuple[Gmp, 
 
 
 def _change_pause(what: str, named: str, chains: str | None, call: Callable[[Gmp, int], bytes], *, then: str) -> None:
-    """Pauses or resumes a GMP on the routers; `call` takes the GMP and the chain's time, in Unix seconds."""
+    """Pauses or resumes a GMP on the routers. `call` takes the GMP and the chain's time in Unix seconds."""
     workspace = Workspace.current()
     gmp, wanted = _gmp_on(workspace, named, chains)
 

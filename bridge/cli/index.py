@@ -74,7 +74,7 @@ def backfill(
     *,
     master: options.SparkMaster = None,
 ) -> None:
-    """Read final blocks missing from the lake into bronze.logs, in parallel, and exit. The index must not be running.
+    """Read the final blocks that the lake lacks into bronze.logs, in parallel, and exit. The index must not be running.
 
     Example: waybill index backfill --master spark://master.example:7077
     """
@@ -123,7 +123,7 @@ def refresh(
 def _of_relayer(workspace: Workspace) -> tuple[pa.Table | None, pa.Table | None]:
     """Reads fees paid (`PAID`) and attestation times (`ATTESTED`) from the relayer's store.
 
-    Both are None if this machine has no readable relayer store; the lake then keeps its values.
+    Both are None if this machine has no readable relayer store. The lake then keeps its values.
     """
     from pyarrow import Table
 
@@ -153,10 +153,10 @@ def divergences(
     ] = False,
     max_behind: options.MaxBehind = None,
 ) -> None:
-    """Print divergences: evidence, severity, and next step. Exits with status 1 if there are any.
+    """Print divergences with evidence, severity and next step. Exits with status 1 if there are any.
 
-    Covers the messages in the store: all open ones and those of the last 30 days. Exits with status 5 if there
-    are none, but the index is behind.
+    Covers the messages in the store: all open ones, and those of the last 30 days. Exits with status 5 if there
+    are no divergences but the index is behind.
 
     Example: waybill index divergences
     """

@@ -39,7 +39,7 @@ def verify(
     Each router counts the messages of a lane and sums their ids. Equal totals prove that the index has exactly
     those messages. If they differ, the range of blocks is narrowed down and read again. Reorgs of final blocks
     are reported as well; --repair rolls back to the last common block. Stop the index before a repair. Exits
-    with status 1 unless all lanes are equal, with 5 if they are equal and the index is behind.
+    with status 1 unless all lanes are equal, and with status 5 if they are equal but the index is behind.
 
     Example: waybill index verify
     """
@@ -111,7 +111,7 @@ def open_for_writing(workspace: Workspace) -> Iterator[tuple[Store, Lake]]:
 
 @contextmanager
 def readers(workspace: Workspace, engine: Engine) -> Iterator[list[ChainReader]]:
-    """Opens a reader for each chain, which follows the adapters that the index has seen registered."""
+    """Opens a reader for each chain. Each reader includes the adapters whose registration the index has seen."""
     from indexer.sources.chain import ChainReader
     from indexer.store.store import adapters_of
 

@@ -39,7 +39,7 @@ def index_settings(workspace: Workspace) -> IndexSettings:
 
 
 def indexed_deployment(workspace: Workspace) -> Deployment:
-    """Returns the deployment, with the endpoints of the settings instead of those in the deployments file."""
+    """Returns the deployment, with endpoints from the settings instead of those in the deployments file."""
     deployment = workspace.deployment()
     urls = workspace.settings().rpc_urls(deployment)
     chains = tuple(

@@ -30,7 +30,7 @@ def list_lanes(
     *,
     history: Annotated[bool, typer.Option("--history", help="Show all changes, oldest first.")] = False,
 ) -> None:
-    """List paused and halted lanes, with reason and author.
+    """List paused and halted lanes, with the reason and the author.
 
     Example: waybill lane list
     """
@@ -52,9 +52,9 @@ def pause(
     reason: Annotated[str, typer.Option("--reason", help="The reason, kept permanently.")],
     by: By = None,
 ) -> None:
-    """Pause a lane's deliveries until the lane is resumed, also across restarts.
+    """Pause a lane's deliveries until the lane is resumed, even across restarts.
 
-    Deliveries in flight are finished; messages are still observed.
+    Deliveries in flight are finished, and messages are still observed.
 
     Example: waybill lane pause alpha beta --reason "router upgrade"
     """
@@ -73,7 +73,7 @@ def resume(
     ] = False,
     by: By = None,
 ) -> None:
-    """Resume a paused or halted lane once the cause is fixed; or the streams, with --streams.
+    """Resume a paused or halted lane once its cause is fixed, or the streams with --streams.
 
     Example: waybill lane resume alpha beta
     """

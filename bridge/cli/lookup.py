@@ -84,9 +84,9 @@ async def look_up(workspace: Workspace, message_id: bytes, chains: Mapping[int, 
 async def look_up_any(
     workspace: Workspace, message_id: bytes, chains: Mapping[int, EvmChain] | None = None
 ) -> Found | Unsent:
-    """Looks up a message on the chains, in the relayer's store, and in the index; neither of the latter must exist.
+    """Looks up a message on the chains, and in the relayer's store and the index if they exist.
 
-    A chain of the message that does not respond is skipped; `Explanation.unknown` states what is unknown without it.
+    Skips a chain of the message that does not respond. `Explanation.unknown` then states what is unknown.
 
     Args:
         workspace: the network's workspace.
@@ -125,7 +125,7 @@ def _connected(
 
 
 def _to_ask(deployment: Deployment, stored: Stored) -> Collection[int]:
-    """Returns the message's chains if the relayer has the message, else all chains."""
+    """Returns the message's chains if the relayer has the message, otherwise all chains."""
     message = stored.relayed
     return (message.source_chain, message.destination_chain) if message else [one.chain_id for one in deployment.chains]
 
@@ -209,7 +209,7 @@ async def _found(
 
 
 async def _gmp_pauses(deployment: Deployment, answering: Mapping[int, EvmChain], stored: Stored) -> list[GmpPause]:
-    """Returns the GMPs paused on a message's chains; for a chain that does not respond, those known to the index."""
+    """Returns the GMPs that are paused on a message's chains. For a chain that does not respond, uses the index."""
     found = await asyncio.gather(*(gmp_pauses(deployment.chain(end), chain) for end, chain in answering.items()))
     known = [one for one in stored_pauses(stored, time.time()) if one.chain_id not in answering]
     return [*(one for on_chain in found for one in on_chain), *known]
@@ -218,7 +218,10 @@ async def _gmp_pauses(deployment: Deployment, answering: Mapping[int, EvmChain],
 async def _unsent(
     deployment: Deployment, answering: Mapping[int, EvmChain], message_id: bytes, stored: Stored
 ) -> Unsent | None:
-    """Explains an id that no chain has created, from records of index and routers; None if there are none."""
+    """Explains an id that no chain has created, from the records of index and routers.
+
+    Returns None if there are no records.
+    """
     routers = readers_of(deployment, answering)
     ended = {chain: (await router.progress(message_id)).outcome for chain, router in routers.items()}
     names = [deployment.chain(chain).name for chain, outcome in ended.items() if outcome is Status.EXECUTED]
@@ -268,7 +271,7 @@ async def _ask(router: RouterReader, chain: EvmChain, message: Message) -> _Aske
 
 
 async def _on_source(source: RouterReader, created: Created, known: Circumstances, head: Block) -> dict[str, Any]:
-    """Returns the fields of `Circumstances` that the source's router knows better than index and relayer."""
+    """Returns the fields of `Circumstances` for which the source router is a better source than index and relayer."""
     message = created.message
     paused = await source.paused_until(PausedThing.LANE, message.destination_chain)
     retriable = known.retriable if created.retriable is None else created.retriable
@@ -282,7 +285,10 @@ async def _on_source(source: RouterReader, created: Created, known: Circumstance
 
 
 def _if_later(pause_end: int, head: Block) -> int | None:
-    """Returns the end of a pause unless it is over, by the wall clock and by the chain's clock, which may be ahead."""
+    """Returns the end of a pause, or None if it is over by the wall clock and by the chain's clock.
+
+    The chain's clock may be ahead.
+    """
     return pause_end if pause_end > max(time.time(), head.timestamp) else None
 
 

@@ -90,7 +90,8 @@ def list_messages(
 def show(message: options.MessageId) -> None:
     """Show a message: its state, the reason, the next step, and the progress of each GMP.
 
-    With --json, the answer includes everything that `retryRoute` needs: all fields of the message, with both routers.
+    With --json, the answer includes everything that `retryRoute` needs, that is, all fields of the message and
+    both routers.
 
     Example: waybill message show 0x…
     """
@@ -158,7 +159,7 @@ def _reconcile(message_id: bytes) -> bool:
 
 @app.command()
 def execute(message: options.MessageId) -> None:
-    """Execute a message with a quorum, after the recipient rejected it or the execution ran out of gas.
+    """Execute a message that has its quorum, after the recipient rejected it or the execution ran out of gas.
 
     Example: waybill message execute 0x…
     """
@@ -174,7 +175,7 @@ def execute(message: options.MessageId) -> None:
 
 @app.command()
 def fund(message: options.MessageId) -> None:
-    """Pay the fee of a message that was created without a fee, for the GMPs that its sender chose. Open to anyone.
+    """Pay for a message that was created without a fee, for the GMPs that its sender chose. Open to anyone.
 
     Example: waybill message fund 0x…
     """
@@ -229,7 +230,10 @@ def report(
 def _sent_about(
     gmps: str | None, name: str, send: Callable[[Client, Message, Sequence[Gmp]], Awaitable[Sent]]
 ) -> Callable[[Client, Found], Awaitable[Mapping[str, Any]]]:
-    """Returns an operation that sends a message about another one, over the given GMPs or those that carried it."""
+    """Returns an operation that sends a message about another message.
+
+    The operation uses the given GMPs, or those that carried the other message.
+    """
     named = None if gmps is None else options.gmps(gmps)
 
     async def act(client: Client, found: Found) -> Mapping[str, Any]:
@@ -318,7 +322,7 @@ def _those_that_took(found: Found) -> tuple[Gmp, ...]:
 
 
 def sent_value(sent: Sent) -> dict[str, Any]:
-    """Returns the result of handing a message to GMPs, for JSON."""
+    """Returns the result of sending a message, for JSON."""
     return {
         "gmps": sorted(gmp.label for gmp in sent.gmps),
         "failed": sorted(gmp.label for gmp in sent.failed),
@@ -336,12 +340,12 @@ def _act_on(
 ) -> None:
     """Looks up a message, performs an operation on it, and prints the result.
 
-    If the message's other chain is down, a line reports that, and the client only gets the responding chains.
+    If the message's other chain is down, prints that, and the client gets only the responding chains.
 
     Args:
         message: the id, as typed.
         act: the operation; returns the fields to print.
-        done: text to print before the names of the GMPs.
+        done: text that precedes the names of the GMPs in the output.
         where: the chain that the operation needs.
     """
     workspace = Workspace.current()
@@ -372,7 +376,7 @@ def _act_on(
 
 
 def _choose(found: Found) -> tuple[Gmp, ...]:
-    """Returns the GMPs for a retry: those not tried yet, else those that have not delivered."""
+    """Returns the GMPs for a retry: those not tried yet, otherwise those that have not delivered."""
     ends = (found.message.source_chain, found.message.destination_chain)
     usable = found.deployment.gmps_between(*ends) - found.explanation.receipts
     chosen = found.explanation.untried or tuple(sorted(usable))
@@ -418,7 +422,7 @@ def _lag(found: Found) -> str:
 
 
 def _ttl_violation(found: Found) -> str:
-    """Returns a warning if the message's TTL is shorter than its asset class demands."""
+    """Returns a warning if the message's TTL is shorter than its asset class requires."""
     if found.ttl_violation is None:
         return ""
     demanded = f"{found.ttl_violation.min_ttl} s of asset class {found.ttl_violation.name}"

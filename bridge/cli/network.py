@@ -32,8 +32,8 @@ def create(
 ) -> None:
     """Write a network file with addresses from the GMPs' own registries.
 
-    Without --chains, lists the public chains in the registries, with their GMPs. Values that no registry has
-    become `${PLACEHOLDER}`s in the file: set these variables, or replace the placeholders with values.
+    Without --chains, lists the public chains in the registries, with their GMPs. Values that no registry
+    contains become `${PLACEHOLDER}`s in the file: set these environment variables, or replace the placeholders.
 
     Example: waybill network create testnet --chains sepolia,base-sepolia
     """

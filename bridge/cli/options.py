@@ -128,10 +128,10 @@ def hex_bytes(text: str, what: str, *, length: int | None = None, next_step: str
         text: the digits, as typed.
         what: a noun for the value, such as ``a message id``, for errors.
         length: the required number of bytes; None accepts any.
-        next_step: the hint in the error.
+        next_step: the next step shown in the error.
 
     Raises:
-        UsageError: the text is not hex, or has another length.
+        UsageError: the text is not hexadecimal, or has the wrong length.
     """
     try:
         value = bytes.fromhex(text.strip().removeprefix("0x"))

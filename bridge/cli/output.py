@@ -44,7 +44,7 @@ class ExitCode(IntEnum):
 
 
 class CliError(Exception):
-    """An expected failure, with the next step."""
+    """An expected failure, which includes the next step."""
 
     def __init__(self, message: str, *, code: ExitCode = ExitCode.FAILED, next_step: str | None = None) -> None:
         """Stores the message, the exit code, and the next step if there is one."""
@@ -57,12 +57,12 @@ class UsageError(CliError):
     """An invalid option or argument."""
 
     def __init__(self, message: str, *, next_step: str | None = None) -> None:
-        """Stores the message; the exit code is 2."""
+        """Stores the message. The exit code is 2."""
         super().__init__(message, code=ExitCode.USAGE, next_step=next_step)
 
 
 def result(value: Any, *, render: Callable[[Console], None]) -> None:
-    """Prints a result as one JSON document, or for people with `render`."""
+    """Prints a result: as one JSON document with --json, otherwise with `render`."""
     if current().as_json:
         sys.stdout.write(json.dumps(value_for_network(value, _network()), indent=2, default=plain) + "\n")
     else:
@@ -110,7 +110,7 @@ def facts(pairs: Mapping[str, str]) -> Table:
 
 
 def _drawn(headers: Sequence[str], rows: Sequence[Sequence[str]], **look: Any) -> Table:
-    """Builds a table with one line per row. On a narrow terminal, text is wrapped as long as it stays readable."""
+    """Builds a table with one line per row. On a narrow terminal, text is wrapped if it stays readable."""
     drawn = Table(box=None, pad_edge=False, **look)
     cells = [[visible(cell, keep="\n") for cell in row] for row in rows]
     whole, least = -_GAP, -_GAP
@@ -132,7 +132,7 @@ def _drawn(headers: Sequence[str], rows: Sequence[Sequence[str]], **look: Any) -
 def rows_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], title: str | None = None) -> Table:
     """Returns a table of a JSON answer's rows.
 
-    `columns` maps the keys to show to their headings; None becomes an empty cell.
+    `columns` maps each key to show to its heading. None becomes an empty cell.
     """
     cells = [[_cell(row[key]) for key in columns] for row in rows]
     return table(title, list(columns.values()), cells)
@@ -149,7 +149,7 @@ def _in_words(found: re.Match[str]) -> str:
 
 
 def _cell(value: Any) -> str:
-    """Formats a value of a JSON answer for people."""
+    """Formats a value of a JSON answer for display."""
     if value is None:
         return ""
     if isinstance(value, bool):

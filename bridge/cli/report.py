@@ -64,10 +64,10 @@ _TABLES: Final = {
 def report(*, max_behind: options.MaxBehind = None) -> None:
     """Print the index's totals.
 
-    Messages, retries, duplicates, divergences, latencies, costs, and the benefit of redundancy.
+    These are messages, retries, duplicates, divergences, latencies, costs, and the benefit of redundancy.
 
-    Figures come from the lake's tables, count final blocks, and are as old as the last refresh; retry requests
-    are current. Exits with status 5 if the index is behind.
+    Figures come from the lake's tables. They cover final blocks only, and are as old as the last refresh,
+    except that retry requests are current. Exits with status 5 if the index is behind.
 
     Example: waybill report
     """

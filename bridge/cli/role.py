@@ -75,7 +75,7 @@ def show(
         ),
     ] = None,
 ) -> None:
-    """Show the current account in each role on each chain.
+    """Show which account has each role on each chain.
 
     Example: waybill role show
     """

@@ -16,7 +16,7 @@ _FLAGS: Final = frozenset({"--json"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RootOptions:
-    """The global options; None if not given.
+    """The global options. An option that is not given is None.
 
     Attributes:
         network: the network's name.

@@ -106,9 +106,10 @@ async def _route(
     *,
     anyway: bool,
 ) -> tuple[Sent, Progress | None]:
-    """Sends a message, and waits up to `patience` seconds for its execution; None does not wait.
+    """Sends a message, and waits up to `patience` seconds for its execution. With None, does not wait.
 
-    The destination need not respond. The progress is None without a wait, or if the destination did not respond.
+    The destination need not respond. The returned progress is None without a wait, or if the destination did
+    not respond.
     """
     (origin, target), deployment = lane, workspace.deployment()
     ends = [origin.chain_id, target.chain_id]
@@ -133,7 +134,7 @@ async def _refuse_unexecutable(
     """Rejects a message that could be paid for but not executed.
 
     Raises:
-        CliError: the recipient has no code, or demands more GMPs than are given.
+        CliError: the recipient has no code, or requires more GMPs than are given.
     """
     origin, target = lane
     if not await there.code(request.recipient):
@@ -155,7 +156,7 @@ async def _refuse_unexecutable(
 async def _executed(client: Client, message: Message, patience: float) -> Progress | None:
     """Waits for a message's execution, for at most `patience` seconds.
 
-    Returns its progress; None if the destination does not respond.
+    Returns the message's progress, or None if the destination does not respond.
     """
     deadline = time.monotonic() + patience
     while True:

@@ -1,4 +1,4 @@
-"""The settings of all programs: relayer and index."""
+"""The settings of all programs: relayer, index and their tools."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def status(
 ) -> None:
     """Show the health of chains, relayer and index: queues, held lanes, unapplied state changes, streams.
 
-    Exits with status 1 if a chain is unreachable, with 5 if the index is behind.
+    Exits with status 1 if a chain is unreachable, and with status 5 if the index is behind.
 
     Example: waybill status
     """

@@ -45,8 +45,8 @@ def restore(
 ) -> None:
     """Restore a backup, and mark the nonces used since then. No relayer may be running.
 
-    Messages sent after the backup are found again on their chains, and deliveries made since are recognised
-    before anything is sent.
+    Messages sent after the backup are found again on their chains. Deliveries made since the backup are
+    recognised before anything is sent.
 
     Example: waybill store restore before-upgrade.db --replace
     """

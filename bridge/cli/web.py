@@ -55,11 +55,11 @@ def web(
 ) -> None:
     """Serve the explorer and the JSON API: every message, the reason for its state, and the next step.
 
-    Reads the stores of relayer and index, whether or not they run. Ctrl-C ends it.
+    Reads the stores of relayer and index, whether or not these are running. Ctrl-C stops the server.
 
-    Changes over the API require WAYBILL_API_TOKEN as a bearer token. On a loopback address, dead letters are
-    shown to everybody; elsewhere only to operators, who sign in with the token as the password. Put a reverse
-    proxy in front of a public server, and set the token.
+    Changes through the API require WAYBILL_API_TOKEN as a bearer token. On a loopback address, dead letters are
+    shown to everybody; on other addresses only to operators, who sign in with the token as the password. Put a
+    reverse proxy in front of a public server, and set the token.
 
     Example: waybill web --http 127.0.0.1:8080
     """

@@ -102,7 +102,10 @@ def serve(
 
 
 def is_open(http: str, settings: Settings, trusted_proxy: str | None) -> bool:
-    """Whether dead letters are shown to everybody: only this machine reaches the server, and no token is configured."""
+    """Whether dead letters are shown to everybody.
+
+    They are if only this machine can reach the server and no token is configured.
+    """
     if settings.api_token is not None or trusted_proxy is not None:
         return False
     host = http.rpartition(":")[0].strip("[]")

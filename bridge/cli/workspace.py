@@ -1,4 +1,7 @@
-"""Locates a network's deployments file, settings and stores, and opens the stores while relayer and index run."""
+"""Locates a network's deployments file, settings and stores.
+
+Opens the stores even while relayer and index are running.
+"""
 
 from __future__ import annotations
 
@@ -49,8 +52,8 @@ class Workspace:
     Attributes:
         network: the network's name.
         root: the folder of the files.
-        config: the settings file given by a flag; None uses the default.
-        arguments: settings given as flags; None means not given.
+        config: the settings file given by a flag; None means the default.
+        arguments: settings given as flags; a flag that is not given is None.
     """
 
     network: str
@@ -81,44 +84,44 @@ class Workspace:
 
     @property
     def deployments_file(self) -> Path:
-        """The file that `waybill deploy` writes and every other command reads."""
+        """Returns the path of the file that `waybill deploy` writes and every other command reads."""
         return self.root / "deployments" / f"{self.network}.json"
 
     @property
     def plan_file(self) -> Path:
-        """The default location of the network file, which may be absent."""
+        """Returns the default path of the network file, which may not exist."""
         return self.root / "networks" / f"{self.network}.json"
 
     @property
     def state(self) -> Path:
-        """The folder of the default stores."""
+        """Returns the folder of the default stores."""
         return self.root / ".waybill" / self.network
 
     @property
     def bridge_store(self) -> Path:
-        """The default file of the relayer's store."""
+        """Returns the default path of the relayer's store."""
         return self.state / "bridge.db"
 
     @property
     def index_store(self) -> Path:
-        """The default file of the index's store."""
+        """Returns the default path of the index's store."""
         return self.state / "index.db"
 
     @property
     def index_folder(self) -> IndexFolder:
-        """The locations of the index's store and lake, as configured."""
+        """Returns the configured locations of the index's store and lake."""
         settings = self.settings()
         lake = StorageLocation.of(settings.index_lake) if settings.index_lake else None
         return IndexFolder(path=self.state, store=settings.index_store, shared_lake=lake)
 
     @property
     def index_url(self) -> str:
-        """The URL of the index's store."""
+        """Returns the URL of the index's store."""
         return self.index_folder.store_url
 
     @property
     def lake(self) -> StorageLocation:
-        """The location of the Delta lake."""
+        """Returns the location of the Delta lake."""
         return self.index_folder.lake
 
     def deployment(self) -> Deployment:
@@ -141,9 +144,9 @@ class Workspace:
 
     @property
     def settings_file(self) -> Path | None:
-        """The file given by a flag or ``WAYBILL_CONFIG``, else ``waybill.toml`` beside the deployments folder.
+        """Returns the file given by a flag or ``WAYBILL_CONFIG``, or ``waybill.toml`` beside the deployments folder.
 
-        None if neither exists.
+        Returns None if neither exists.
         """
         usual, variable = self.root / FILE_NAME, os.environ.get("WAYBILL_CONFIG")
         return self.config or (Path(variable) if variable else usual if usual.exists() else None)
@@ -163,14 +166,14 @@ class Workspace:
 
     @property
     def store(self) -> str:
-        """Returns the URL of the relayer's store. A store given in the settings must exist.
+        """Returns the URL of the relayer's store. A store that is configured must exist.
 
-        The default store is created on first use. A missing configured store is more likely a typo: a relayer
-        with an empty store would repeat another relayer's deliveries, and lists would be empty.
+        The default store is created on first use. If a configured store is missing, the setting probably has a
+        typo: a relayer with an empty store would repeat another relayer's deliveries, and lists would be empty.
 
         Raises:
             CliError: the configured store does not exist, or is a database without tables.
-            StoreError: the URL does not lead to a store.
+            StoreError: there is no store at the URL.
             SettingsError: the settings are invalid.
         """
         url = self.settings().store
@@ -198,7 +201,7 @@ class Workspace:
 
         Raises:
             CliError: see `store`.
-            SettingsError: the settings are invalid, or mention chains that the network lacks.
+            SettingsError: the settings are invalid, or mention chains that are not part of the network.
         """
         settings = self.settings().model_copy(update={"store": self.store})
         check_chains(settings, self.deployment())
@@ -244,7 +247,7 @@ class Workspace:
 
     @contextmanager
     def index_if_any(self) -> Iterator[IndexBrowser | None]:
-        """Opens the index; None if no index has run yet."""
+        """Opens the index. Yields None if no index has run yet."""
         if _is_missing_file(self.index_url):
             yield None
             return
@@ -261,7 +264,7 @@ class Workspace:
 
     @contextmanager
     def relayer_store(self) -> Iterator[Store | None]:
-        """Opens the relayer's store; None if no relayer has run yet.
+        """Opens the relayer's store. Yields None if no relayer has run yet.
 
         Raises:
             CliError: the configured store does not exist.
@@ -277,7 +280,7 @@ class Workspace:
 
     @contextmanager
     def letters(self) -> Iterator[DeadLetterLog | None]:
-        """Opens the dead letters, which may be in a separate database; None if no relayer has run yet."""
+        """Opens the dead letters, which may be in a separate database. Yields None if no relayer has run yet."""
         url = self.settings().dlq.url or self.store
         if _is_missing_file(url):
             yield None
@@ -290,5 +293,5 @@ class Workspace:
 
 
 def _is_missing_file(url: str) -> bool:
-    """Whether a URL names a SQLite file that does not exist. Needs no database library, which is optional."""
+    """Whether a URL refers to a SQLite file that does not exist. Needs no database library, since that is optional."""
     return url.startswith(_SQLITE) and not Path(url.removeprefix(_SQLITE).partition("?")[0]).exists()

@@ -1,4 +1,4 @@
-"""Dead letters: messages that used up their tries, kept in full until an operator decides about them.
+"""Dead letters: messages whose delivery used up its tries, kept in full until an operator decides about them.
 
 Decisions are never deleted.
 

@@ -1,7 +1,7 @@
 """Alerts about dead letters.
 
-Each channel is notified of each letter, with a severity that grows with the number of letters, and immediately
-of tampering.
+Each channel is notified of each letter, with a severity that grows with the number of letters. Channels are
+notified of tampering immediately.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Parameters(Protocol):
 class Alerts:
     """Reports the log's records to every channel, each with its own cursor.
 
-    A channel that fails or does not respond is retried later and delays no other. A process that dies between
-    sending a notice and storing the cursor sends the notice again with the same key.
+    A channel that fails or does not respond is retried later and does not delay other channels. A process that
+    dies between sending a notice and storing the cursor sends the notice again with the same key.
     """
 
     def __init__(self, log: DeadLetterLog, channels: Sequence[Channel], parameters: Parameters, clock: Clock) -> None:
@@ -55,10 +55,12 @@ class Alerts:
                 group.create_task(run_forever(f"alert {channel.name}", partial(self.tell, channel), every=every))
 
     async def announce_tampering(self, verified: Verified) -> bool:
-        """Reports to every channel that another account changed the log; never suppressed or postponed.
+        """Reports to every channel that an account other than the relayer's changed the log.
+
+        Never suppressed or postponed.
 
         Returns:
-            Whether every channel accepted the report; true if there was nothing to report.
+            Whether every channel accepted the report; True if there was nothing to report.
         """
         for violation in verified.violations:
             _log.critical("dead letters were tampered with", violation=str(violation))
@@ -85,7 +87,7 @@ class Alerts:
         return told
 
     async def tell(self, channel: Channel) -> bool:
-        """Reports new records to a channel; returns whether there are more.
+        """Reports new records to a channel. Returns whether there are more.
 
         Raises:
             TransientError: The channel did not accept a notice.

@@ -1,4 +1,4 @@
-"""Analysis for an operator's decision about a dead letter: answers OIP's four questions. Does no I/O."""
+"""Analysis that supports an operator's decision about a dead letter. Answers OIP's four questions. Does no I/O."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Situation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
-    """The answers to the four questions, each a verdict with its reason."""
+    """The answers to the four questions. Each is a verdict with its reason."""
 
     permanent: str
     systemic: str
@@ -56,12 +56,12 @@ def analyse(
 
     Args:
         letter: The letter.
-        document: Document of its first or latest entry.
+        document: Document of the letter's first or latest entry.
         message: The original message.
         others: Letters that entered within an hour of this one.
         deliveries: All deliveries of the message.
-        situation: State on the destination.
-        replacement: Id of the message that replaces this one by an operator's decision.
+        situation: The message's state on its destination.
+        replacement: Id of the message that replaces this one by an operator's decision, or None.
         now: Unix seconds.
     """
     permanent, why_permanent = _permanent(document)
@@ -100,7 +100,7 @@ _SAY_NOTHING: Final = (FailureKind.INTERRUPTED, FailureKind.UNANSWERED, FailureK
 
 
 def _is_paused(error: str) -> bool:
-    """Whether the router's own text mentions a pause; quoted text is untrusted and ignored."""
+    """Whether the router's own text in an error mentions a pause. Quoted text is untrusted, and ignored."""
     return _PAUSED.search(_QUOTED.sub("", error)) is not None
 
 

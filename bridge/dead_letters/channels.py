@@ -1,4 +1,4 @@
-"""Alert channels: generic webhook, Slack, PagerDuty and e-mail. Each raises if a notice is not accepted."""
+"""Alert channels: generic webhook, Slack, PagerDuty and e-mail. Each raises an error if a notice is not accepted."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class Mailbox:
         """Parses a URL such as ``smtp+starttls://USER:PASSWORD@HOST:587/?from=A@B&to=C@D,E@F``.
 
         Raises:
-            ValueError: the URL is invalid; the message does not quote it, since it may contain a password.
+            ValueError: the URL is invalid. The message does not quote the URL, since it may contain a password.
         """
         parts = urlsplit(url)
         query = parse_qs(parts.query)
@@ -161,7 +161,7 @@ class Mailbox:
 
 
 class Email:
-    """Sends an e-mail."""
+    """Sends notices by e-mail."""
 
     name = "email"
 

@@ -1,4 +1,4 @@
-"""The content of a dead letter: the message verbatim, its history, and its origin. Does no I/O."""
+"""The contents of a dead letter: the verbatim message, its history, and its origin. Does no I/O."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def action_record(
     now: float,
     retention: float,
 ) -> Draft:
-    """Builds the record of an action's participant that contradicts the decision.
+    """Builds the record for a participant of an action that contradicts the decision.
 
     Args:
         action_id: The action.
@@ -79,7 +79,7 @@ def action_record(
         failure: The failure.
         reason: State of the action.
         attempt: Number of the phase's retries.
-        evidence: The records of the coordinator and the participant.
+        evidence: Records of the coordinator and of the participant.
         now: Unix seconds.
         retention: Minimum time in seconds for which the document is kept.
     """
@@ -136,11 +136,11 @@ def recovered_record(letter: str, evidence: dict[str, Any], last: LogRecord, now
 
 
 def headers(entry: OutboxEntry, last: Failure, reason: str) -> dict[str, str]:
-    """Returns the headers by which a consumer sorts dead letters without parsing them.
+    """Returns the headers by which a consumer can sort dead letters without parsing them.
 
-    `topic`, `partition` and `offset` are the source router, the lane with its GMP, and the block and log index
-    pinned by the block's hash. `pipeline`, `destination`, `filter` and `transform` are the step, its target,
-    the log filter and the result.
+    `topic` is the source router, `partition` the lane with its GMP, and `offset` the block (with its hash) and
+    log index. `pipeline`, `destination`, `filter` and `transform` are the step, its target, the log filter and
+    the result.
     """
     dispatch = entry.dispatch
     return {
@@ -165,7 +165,7 @@ def _failure_headers(last: Failure, reason: str) -> dict[str, str]:
 
 
 def routing_slip(entry: OutboxEntry, siblings: Sequence[OutboxEntry]) -> dict[str, Any]:
-    """Returns the message's route, with the state of each delivery at the time when this one died."""
+    """Returns the message's route, with the state of each delivery at the time when the given delivery died."""
     dispatch = entry.dispatch
     return {
         "sourceTransaction": f"0x{dispatch.transaction_hash.hex()}",

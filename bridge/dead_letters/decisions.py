@@ -1,8 +1,8 @@
-"""Decisions about dead letters: signed by the operator who makes them, and never deleted.
+"""Decisions about dead letters. The operator who makes a decision signs it, and it is never deleted.
 
 An operator with a key signs, and anyone can recover its account from the signature. An operator that is a
 contract confirms its signature on chain (ERC-1271). The block of that confirmation is stored with the decision,
-so that it can be checked again.
+so that the confirmation can be checked again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _VALID: Final = bytes.fromhex("1626ba7e")  # magic value of ERC-1271
 
 
 class DecisionError(Exception):
-    """A decision is rejected; the message states the reason and the remedy."""
+    """A decision is rejected. The message states the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +111,9 @@ def decision_document(
         decision: The decision.
         place: Chain and contract that define who may decide.
         maker: The operator.
-        rationale: The reason; required, since an auditor will have nothing else.
+        rationale: The reason. It is required, since an auditor will have nothing else to go by.
         now: Unix seconds.
-        further: `newMessageId` of a retry, and other effects.
+        further: Effects of the decision, such as the `newMessageId` of a retry.
 
     Raises:
         DecisionError: The rationale is missing.
@@ -153,7 +153,7 @@ async def confirmed(chain: Chain, document: dict[str, Any]) -> dict[str, Any]:
     """Returns the document with the block at which its operator, a contract, confirmed the signature.
 
     Args:
-        chain: Chain that the document names.
+        chain: Chain stated in the document.
         document: The signed document.
 
     Raises:
@@ -186,11 +186,11 @@ async def confirms(chain: Chain, document: Mapping[str, Any], block: int) -> boo
 
 
 def record_decision(log: DeadLetterLog, document: dict[str, Any], sealer: Sealer, now: float) -> LogRecord:
-    """Appends a signed decision to the log; a contract's decision must come from `confirmed`.
+    """Appends a signed decision to the log. A contract's decision must come from `confirmed`.
 
     Raises:
-        DecisionError: The operator did not sign the decision, it is about another letter, or the letter is
-            already decided.
+        DecisionError: The operator did not sign the decision, the decision is about a different letter, or the
+            letter is already decided.
         KeyError: The letter does not exist.
     """
     _, first = open_letter(log, document["dlqEntryId"])

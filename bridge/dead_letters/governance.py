@@ -1,6 +1,7 @@
 """Messages to governance.
 
-Escalations, permanently failed executions of its own decisions, and tampering with the log.
+These are escalations, and reports of tampering with the log and of governance decisions whose execution failed
+permanently.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ class Governance:
 def proposal(
     deployment: Deployment, governance: Governance, *, about: bytes, record: bytes, event_id: str, text: str
 ) -> tuple[int, RouteRequest]:
-    """Builds a message to governance; returns the chain on which it is sent, and the request.
+    """Builds a message to governance. Returns the chain on which it is sent, and the request.
 
     Args:
         deployment: The network.
         governance: The recipient.
         about: Id of the message in question, or zero.
-        record: Hash of the record in the dead-letter log on which the proposal is based.
-        event_id: The letter, or empty.
-        text: The question or report.
+        record: Hash of the dead-letter record on which the proposal is based.
+        event_id: The letter's event id, or empty.
+        text: Text of the question or report.
     """
     there = deployment.chain(governance.chain)
     source = next((chain for chain in deployment.chains if chain.chain_id != there.chain_id), there)
@@ -67,7 +68,7 @@ def proposal(
 
 
 class GovernanceChannel:
-    """Reports matters that only governance may decide. See `bridge.dead_letters.channels.Channel`."""
+    """Reports matters that only governance may decide on. See `bridge.dead_letters.channels.Channel`."""
 
     name = "governance"
 
@@ -77,7 +78,7 @@ class GovernanceChannel:
         self._messages = messages
 
     async def tell(self, notice: Notice) -> None:
-        """Sends a proposal if the notice concerns governance; accepts any other notice without sending.
+        """Sends a proposal if the notice concerns governance. Accepts any other notice without sending anything.
 
         Raises:
             TransientError: The proposal was not sent, and will be retried.
@@ -104,5 +105,5 @@ class GovernanceChannel:
 
 
 def _execution_failed(details: Mapping[str, Any]) -> bool:
-    """Whether the notice is about a letter that entered or returned, whose message executes a governance decision."""
+    """Whether the notice is about a new or returned letter whose message executes a governance decision."""
     return details.get("messageType") == Kind.GOVERNANCE_EXECUTE.name and "failureHistory" in details

@@ -1,4 +1,7 @@
-"""Verifies the dead-letter log: no record is changed or missing, and a trusted account signed each."""
+"""Verifies the dead-letter log.
+
+That no record was changed or is missing, and that a trusted account signed each record.
+"""
 
 from __future__ import annotations
 
@@ -59,16 +62,18 @@ def verify(
     marked_dead: Iterable[str] = (),
     until: int | None = None,
 ) -> Verified:
-    """Verifies the records after the last verified one; if that is none, also the list of letters.
+    """Verifies the records after the last verified one.
+
+    If no record was verified before, also verifies the table of letters.
 
     Args:
         log: The log.
         trusted: Accounts whose signatures count.
         denied: See `denied_decisions`.
         since: The last verified record, which must still be in the log.
-        heads: Hashes of earlier heads, each of which must be among the records.
+        heads: Hashes of earlier heads, which must all be among the records.
         marked_dead: Event ids of deliveries that must have a letter.
-        until: Sequence of the last record to check; None checks all. Read it before `trusted` and `denied`.
+        until: Sequence of the last record to check; None means all. Must be read before `trusted` and `denied`.
     """
     accounts = frozenset(account.lower() for account in trusted)
     found: list[Violation] = []
@@ -107,8 +112,8 @@ def verify(
 async def denied_decisions(log: DeadLetterLog, chains: Mapping[int, Chain], *, after: int = 0) -> frozenset[int]:
     """Returns the sequences of decisions whose operator, a contract, denies its signature at the recorded block.
 
-    A chain that does not respond, or has pruned that block's state, denies nothing: the relayer's signature
-    attests that the decision was confirmed then.
+    If the chain does not respond, or has pruned that block's state, the decision does not count as denied,
+    since the relayer's signature attests that it was confirmed at the time.
 
     Args:
         log: The log.
@@ -171,7 +176,7 @@ def _problems(
 
 
 def _followed(dead_letters: dict[str, DeadLetter], record: LogRecord) -> Iterator[Violation]:
-    """Returns the letters after another record."""
+    """Applies a record to the letters, and yields the violations found."""
     before = dead_letters.get(record.event_id)
     if before is None and record.kind is not RecordKind.ENTERED:
         return  # its first record is missing, as the chain of hashes shows

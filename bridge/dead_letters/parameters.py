@@ -1,8 +1,8 @@
 """Parameters that governance sets on chain: alert thresholds, and the operators who may decide about dead letters.
 
-Both are values of the `Parameters` contract, which only its owner or a governance message changes. An account
-is an operator if the parameter `operator_parameter(account)` is not zero. On a network without that contract,
-the router's owner and guardian are the operators, and the default thresholds apply.
+Both are values of the `Parameters` contract, which only its owner or a governance message can change. An
+account is an operator if the parameter `operator_parameter(account)` is not zero. On a network without that
+contract, the router's owner and guardian are the operators, and the default thresholds apply.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class OnChainParameters:
     """Reads one network's parameters."""
 
     def __init__(self, chain: Chain, router: str, contract: str | None) -> None:
-        """Creates a reader of a `Parameters` contract, or of the chain's router if there is none."""
+        """Creates a reader of a `Parameters` contract, or of the chain's router if there is no such contract."""
         self._chain = chain
         self._router = router
         self._contract = contract

@@ -1,6 +1,6 @@
 """The dead-letter queue.
 
-It writes letters of deliveries that used up their tries, and closes letters whose message has arrived.
+It writes letters for deliveries that used up their tries, and closes letters whose message has arrived.
 """
 
 from __future__ import annotations
@@ -56,9 +56,10 @@ class DeadLetterQueue:
     async def mark_dead(self, entry: OutboxEntry, claim: Claim, failure: Failure, reason: str) -> Outcome:
         """Writes a delivery's letter, and returns the outcome of its claim.
 
-        The letter is written first, and only once even if this is repeated. A process that is killed in between
-        finds the delivery unfinished and repeats this. If the letter can't be written, the lane halts with the
-        delivery still pending: the relayer stops and reports it rather than dropping the message.
+        The letter is written first, and only once even if this method is called again. If the process is killed
+        in between, the next one finds the delivery unfinished and calls this method again. If the letter can't
+        be written, the lane halts with the delivery still pending: the relayer stops and reports it rather than
+        dropping the message.
         """
         problem = await self._write(self._draft(entry, failure, reason))
         if problem is None:
@@ -87,7 +88,7 @@ class DeadLetterQueue:
         attempt: int,
         evidence: Mapping[str, Any],
     ) -> bool:
-        """Writes the letter of a participant that contradicts the decision; only once, even if called again.
+        """Writes the letter for a participant that contradicts the decision. Writes it only once, even if called again.
 
         Args:
             action_id: The action.
@@ -119,7 +120,7 @@ class DeadLetterQueue:
         return await self._write(draft) is None
 
     async def close_action(self, action_id: bytes, branch: int, evidence: Mapping[str, Any]) -> None:
-        """Closes the letter about an action's participant, since the action has ended."""
+        """Closes the letter about an action's participant because the action has ended."""
         await self._letters.in_thread(partial(self._close, action_letter_id(action_id, branch), evidence))
 
     def _close(self, event_id: str, evidence: Mapping[str, Any]) -> None:
@@ -129,7 +130,10 @@ class DeadLetterQueue:
             self._letters.append(recovered_record(event_id, dict(evidence), last, self._clock.now()), self._sealer)
 
     async def _write(self, draft: Draft) -> str | None:
-        """Writes a letter within the configured tries; returns the reason why the last try failed, or None."""
+        """Writes a letter within the configured number of tries.
+
+        Returns None, or the reason why the last try failed.
+        """
         problem = "it was never tried"
         for number in range(1, self._settings.tries + 1):
             try:
@@ -216,7 +220,7 @@ class DeadLetterQueue:
     def _arrival(self, letter: DeadLetter) -> dict[str, Any] | None:
         """Returns evidence of the arrival of the letter's message, once it is final.
 
-        The message arrived if this delivery or another of the same GMP succeeded.
+        The message has arrived if this delivery, or another delivery over the same GMP, succeeded.
         """
         if action_of_letter(letter.event_id) is not None:
             return None  # `close_action` closes it

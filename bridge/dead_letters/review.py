@@ -1,4 +1,4 @@
-"""The operator's review: shows dead letters, and carries out decisions about them."""
+"""The operator's review, which shows dead letters and carries out decisions about them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _NOTICE_TTL: Final = 600  # seconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """A letter with all available information."""
+    """A letter with all information available about it."""
 
     letter: DeadLetter
     message: Message
@@ -68,7 +68,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A permitted decision before it is signed."""
+    """A decision that passed all checks but is not signed yet."""
 
     first: LogRecord  # of the letter
     decision: Decision
@@ -82,8 +82,8 @@ class Prepared:
 
         Args:
             now: Unix seconds.
-            notice: Id of the message that `notice` demands.
-            further: Other effects.
+            notice: Id of the message that was sent as required by the attribute `notice`.
+            further: Other effects of the decision.
 
         Raises:
             DecisionError: The id of the notice is missing.
@@ -125,10 +125,10 @@ def analyse_letter(
 
     Args:
         letter: the letter.
-        document: document of its latest entry.
+        document: document of the letter's latest entry.
         message: the original message.
         log: log of all letters.
-        store: the relayer's store, or None without one.
+        store: the relayer's store, or None if there is none.
         situation: the message's state on its destination.
         now: Unix seconds.
     """
@@ -162,7 +162,7 @@ class DeadLetterReview:
         operator: LocalAccount | None = None,
         governance: Governance | None = None,
     ) -> None:
-        """Stores the dependencies; without an operator's key the review is read-only."""
+        """Stores the dependencies. Without an operator's key, the review is read-only."""
         self._deployment = deployment
         self._chains = chains
         self._store = store
@@ -213,15 +213,15 @@ class DeadLetterReview:
     ) -> dict[str, Any]:
         """Sends the messages that a decision requires, and returns the document that its maker signs.
 
-        RETRY sends a new message in place of the dead one, with a new id and `replaces` set, as the original
-        sender. `replaces` is the first message of a chain of re-issues, so that a recipient with a
-        `ReissueGuard` applies only one of them. The new message passes all checks again. A re-issue that the
-        sender has already made, such as before a crash, is found on its chain and not repeated.
+        RETRY sends a new message in place of the dead one, as the original sender, with a new id and `replaces`
+        set. `replaces` is the first message in a chain of re-issues, so that a recipient with a `ReissueGuard`
+        applies only one of them. The new message passes all checks again. If the sender has already re-issued
+        the message, for example before a crash, that message is found on chain and is not sent again.
 
-        REQUEUE makes all tries of the same delivery available again; it is rejected for a message that was
-        re-issued. ABANDON gives up a letter permanently and notifies the sender, a contract by a message, as
-        well as the alert channels. GOVERNANCE_ESCALATION hands the letter to governance by a message; it stays
-        open until governance decides. The operator's key pays for both messages.
+        REQUEUE resets the tries of the same delivery. It is rejected for a message that was re-issued. ABANDON
+        gives up on a letter permanently, and notifies the alert channels and, if the sender is a contract, the
+        sender by a message. GOVERNANCE_ESCALATION sends the letter to governance in a message; the letter stays
+        open until governance decides. The operator's key pays for these messages.
 
         Args:
             event_id: the letter.
@@ -229,7 +229,7 @@ class DeadLetterReview:
             rationale: its rationale.
             maker: account that decides, or `GOVERNANCE`.
             sender: the message's sender, for RETRY.
-            gmps: GMPs to send over, for RETRY; None prefers GMPs other than the failed one.
+            gmps: GMPs to send over, for RETRY. With None, GMPs other than the failed one are preferred.
 
         Raises:
             KeyError, DecisionError: see `open_letter`; also if the rationale is missing, the maker is not an
@@ -245,7 +245,7 @@ class DeadLetterReview:
         if prepared.notice is None:
             return prepared.document(self._clock.now())
         if self._operator is None:
-            raise DecisionError(f"{decision} sends a message, which a key must pay for: name an account with --signer")
+            raise DecisionError(f"{decision} sends a message, which an account must pay for: choose one with --signer")
         client = Client(self._deployment, self._chains, self._operator)
         sent = await client.route(prepared.notice.source_chain, prepared.notice.request)
         return prepared.document(self._clock.now(), notice=f"0x{sent.message.id.hex()}")
@@ -316,21 +316,21 @@ class DeadLetterReview:
         """Appends a signed decision to the log, and carries out its local effects.
 
         Args:
-            document: result of `Prepared.document`, with its maker's signature, which a maker that is a
-                contract must confirm.
-            sealer: signs the record at its place in the log, and a contract's confirmation: the maker if it has
-                a key, else the relayer.
+            document: result of `Prepared.document` with its maker's signature. If the maker is a contract, it
+                must confirm the signature on chain.
+            sealer: signs the record at its place in the log, including a contract's confirmation. It is the
+                maker if the maker has a key, otherwise the relayer.
             now: Unix seconds.
 
         Raises:
-            KeyError, DecisionError: see `record_decision`; also if the maker is not an operator or signed for
-                another network, or the message to requeue has since been re-issued.
+            KeyError, DecisionError: see `record_decision`; also if the maker is not an operator or signed for a
+                different network, or the message to requeue has been re-issued since.
         """
         document = {name: value for name, value in document.items() if name != CONFIRMED_AT}
         if (document["chainId"], document["verifyingContract"]) != self._place():
             chain_id, contract = self._place()
             raise DecisionError(
-                f"the decision is for another network: operators here are those of {contract} on {chain_id}"
+                f"the decision is for a different network: operators here are those of {contract} on {chain_id}"
             )
         maker = Maker(document["decisionMaker"], document["decisionAccount"])
         await self._require_role(maker)
@@ -355,12 +355,14 @@ class DeadLetterReview:
         except ForbiddenTransitionError:
             pass  # it is already being delivered
         except KeyError as error:
-            raise DecisionError(f"the relayer's store has no delivery {event_id}: was it reorged away?") from error
+            raise DecisionError(
+                f"the relayer's store has no delivery {event_id}: a reorg may have removed it"
+            ) from error
 
     def _proposal(self, first: LogRecord, rationale: str) -> Notice:
         """Returns the message that submits a letter to governance."""
         if self._governance is None:
-            raise DecisionError("no governance to escalate to: set its chain and address in [dlq.governance]")
+            raise DecisionError("no governance contract is configured: set its chain and address in [dlq.governance]")
         source, request = proposal(
             self._deployment,
             self._governance,
@@ -402,7 +404,7 @@ class DeadLetterReview:
     def _require_operator(self) -> LocalAccount:
         if self._operator is None:
             raise DecisionError(
-                "a decision needs the operator's key: name its account with --signer, or set WAYBILL_KEY"
+                "a decision needs the operator's key: choose its account with --signer, or set WAYBILL_KEY"
             )
         return self._operator
 
@@ -450,7 +452,7 @@ class DeadLetterReview:
         return None
 
     def _usable(self, message: Message, failed: str) -> list[Gmp]:
-        """Returns GMPs for a new message, without the failed one if the others suffice."""
+        """Returns the GMPs for a new message, excluding the failed one if the others suffice."""
         common = self._deployment.gmps_between(message.source_chain, message.destination_chain)
         return sorted(common, key=lambda gmp: (gmp.label == failed, gmp))[: max(message.quorum, 1)]
 
@@ -463,7 +465,7 @@ def _first_of(message: Message) -> bytes:
 def _stands_in(found: Message, message: Message) -> bool:
     """Whether `found` is a later re-issue of `message`.
 
-    A lane's nonces increase, so a later message has a higher one. A cancellation must also be of the same message.
+    A lane's nonces increase, so a later message has a higher nonce. A cancellation must also cancel the same message.
     """
     return (
         (found.sender, found.destination_chain, found.kind) == (message.sender, message.destination_chain, message.kind)
@@ -483,7 +485,7 @@ def _message_of(document: Mapping[str, Any]) -> Message:
 
 
 def _decoded(document: Mapping[str, Any]) -> Message | None:
-    """Returns a letter's message, or None if the message is unreadable, such as in a damaged store."""
+    """Returns a letter's message, or None if the message is unreadable, for example because the store is damaged."""
     try:
         return _message_of(document)
     except DecisionError:

@@ -1,4 +1,4 @@
-"""Signatures of dead letters over EIP-712 typed data, so that a wallet shows its owner the signed fields."""
+"""Signatures for dead letters, over EIP-712 typed data so that a wallet shows the signed fields to its owner."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class KeySealer:
 
 
 class UnsealedError(Exception):
-    """The record still needs its signer's seal for its current place in the log."""
+    """The record has no signature by its signer for its current place in the log."""
 
     def __init__(self, record: LogRecord) -> None:
         super().__init__(f"record {record.sequence} of {record.event_id} is not sealed by {record.signer or 'anybody'}")
@@ -77,7 +77,7 @@ class WalletSealer:
     """Supplies the signature of an external key. See `bridge.records.dead_letters.Sealer`."""
 
     def __init__(self, address: str, seal: bytes = b"") -> None:
-        """Creates a sealer; `seal` is the account's signature, empty if it has not signed yet."""
+        """Creates a sealer. `seal` is the account's signature, or empty if the account has not signed yet."""
         self._address = address
         self._seal = seal
 
@@ -90,7 +90,7 @@ class WalletSealer:
         """See `Sealer.seal`.
 
         Raises:
-            UnsealedError: the account did not sign this record, perhaps because another record now has its
+            UnsealedError: the account did not sign this record, perhaps because a different record now has its
                 place in the log.
         """
         if _recover(_RECORD, _record(record), self._seal) != self._address:
@@ -118,7 +118,7 @@ def decision_signer(decision: Mapping[str, Any]) -> str | None:
 
 
 def decision_digest(decision: Mapping[str, Any]) -> bytes:
-    """Returns the signed 32-byte digest, as passed to a contract's `isValidSignature` (ERC-1271)."""
+    """Returns the 32-byte digest that is signed, as passed to a contract's `isValidSignature` (ERC-1271)."""
     signable = encode_typed_data(full_message=decision_typed_data(decision))
     return keccak(b"\x19" + signable.version + signable.header + signable.body)
 

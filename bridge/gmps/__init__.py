@@ -1,1 +1,1 @@
-"""The GMPs that Waybill supports, each with its adapter, its attester for public networks and its devnet."""
+"""The GMPs that Waybill supports, each with an adapter, an attester for public networks, and a devnet."""

@@ -21,7 +21,7 @@ _MAX_TRACKED_DISPATCHES: Final = 10_000
 
 
 class AttestationError(Exception):
-    """A GMP has no configured source of attestations; the message names the missing setting."""
+    """A GMP has no configured source of attestations. The message states the missing setting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class JsonDocuments:
     """Fetches JSON documents from public services over pooled connections. Close it in the event loop that used it."""
 
     def __init__(self, *, timeout: float) -> None:
-        """Creates a client with `timeout` in seconds for each request. The session is opened by the first request."""
+        """Creates a client. `timeout` is that of each request, in seconds. The first request opens the session."""
         self._timeout = ClientTimeout(total=timeout)
         self._session: ClientSession | None = None
 
@@ -97,8 +97,8 @@ async def _content(response: ClientResponse) -> bytes:
 class PublicHosts:
     """Services that publish the same attestations, tried in order.
 
-    An attestation may be invalid in a way that only the destination's contracts detect. When a dispatch is
-    attested again, the search therefore starts after the host that supplied its last attestation.
+    An attestation may be invalid in a way that only the destination's contracts detect. So when a dispatch is
+    attested again, the search starts after the host that supplied its last attestation.
     """
 
     def __init__(self, hosts: Sequence[str], web: JsonDocuments) -> None:
@@ -115,13 +115,12 @@ class PublicHosts:
         Args:
             dispatch: Dispatch to attest.
             path: Path of the document on each host.
-            read: Extracts the attestation from a document. Returns None if the document belongs to another message, and
-                raises
-                `AttestationPendingError` if signatures are missing.
+            read: Extracts the attestation from a document. Returns None if the document belongs to a different
+                message, and raises `AttestationPendingError` if signatures are missing.
 
         Raises:
             UnansweredError: a request failed, and no other host has an attestation.
-            TransientError: a host's document belongs to another message, and no other host has an attestation.
+            TransientError: a host's document belongs to a different message, and no other host has an attestation.
             AttestationPendingError: no request failed, but the documents lack signatures.
         """
         problems, is_silent, pending = [], True, None

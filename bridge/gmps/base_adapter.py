@@ -1,4 +1,4 @@
-"""Base class of the adapters: recognises the deployment's own messages and checks the destination before delivery."""
+"""Base class of adapters. Recognises the deployment's own messages, and checks the destination before delivery."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class GmpContracts(FileSection, ABC):
 
     @classmethod
     def of(cls, chain: ChainDeployment) -> Self:
-        """Returns the GMP's contracts on a chain that has the GMP."""
+        """Returns the GMP's contracts on a chain that supports the GMP."""
         return cls.read(chain.gmps[cls.GMP.label])
 
     @classmethod
@@ -69,27 +69,26 @@ class GmpContracts(FileSection, ABC):
     @property
     @abstractmethod
     def number(self) -> int | str:
-        """The GMP's identifier of the chain, the last argument of the adapter's `connect`."""
+        """Returns the GMP's identifier of the chain, which is the last argument of the adapter's `connect`."""
 
     @property
     @abstractmethod
     def arguments(self) -> tuple[tuple[str, Any], ...]:
-        """The adapter's constructor arguments after the router: pairs of a fixed-size ABI type and a value."""
+        """Returns the adapter's constructor arguments after the router, as pairs of fixed-size ABI type and value."""
 
     async def look_up(
         self,
         chain: Chain,  # noqa: ARG002  # most GMPs have nothing to look up
         others: Mapping[str, Any],  # noqa: ARG002  # as above
     ) -> tuple[dict[str, str], list[str]]:
-        """Completes this section from the GMP's contracts on the chain, and checks it against them.
+        """Completes this section from the GMP's contracts on the chain, and checks its values against them.
 
         Args:
             chain: Chain that the section describes.
             others: The GMP's identifiers of the other chains, by chain name.
 
         Returns:
-            The section's values including those that the file leaves out, by key; and a list of problems, one line
-            each.
+            The section's values by key, including those that the file omits, and a list of problems, one line each.
 
         Raises:
             UnansweredError: no endpoint responded.
@@ -152,7 +151,7 @@ class BaseAdapter(DeploymentReader, ABC):
         return self.CONTRACTS.GMP
 
     def watch(self, chain_id: int) -> Watch:
-        """See `Adapter.watch`. A chain without this GMP has nothing to watch."""
+        """See `Adapter.watch`. On a chain without this GMP, there is nothing to watch."""
         source = self._deployment.chain(chain_id)
         return self._watch(source) if self.gmp in source.gmp_numbers else Watch((), ())
 
@@ -177,9 +176,9 @@ class BaseAdapter(DeploymentReader, ABC):
     async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         """See `Adapter.next_call`.
 
-        Simulates the call on the newest block, so that a call that would revert costs no gas. At the same time,
-        reads the receipt from the router: a message that it has received is never sent again, whatever the
-        simulation returned.
+        Simulates the call on the newest block, so that no gas is spent on a call that would revert. Also reads
+        the receipt from the router, since a message that the router has received is never sent again, whatever
+        the simulation returned.
 
         Raises:
             CallRevertedError: the call would revert on the destination.
@@ -209,7 +208,7 @@ class BaseAdapter(DeploymentReader, ABC):
         )
 
     async def _is_received(self, dispatch: Dispatch) -> bool:
-        """Returns whether the router has a receipt, the only proof of a delivery."""
+        """Returns whether the router has a receipt, which is the only proof of a delivery."""
         destination = self._deployment.chain(dispatch.destination_chain)
         arguments = (dispatch.message_id, int(self.gmp))
         return bool(await self._read(destination, destination.router, ROUTER, "hasReceived", *arguments))
@@ -269,13 +268,13 @@ class BaseAdapter(DeploymentReader, ABC):
             source: Source chain.
             log: The GMP's event.
             envelope: Payload that the GMP carries.
-            transport_id: The GMP's own id of the message.
+            transport_id: Message id that the GMP itself assigned.
             number: The GMP's identifier of the destination chain, or None if the event does not state it.
-            evidence: Values besides the envelope that attesting needs.
+            evidence: Values other than the envelope that are needed for the attestation.
 
         Raises:
-            NotOursError, EnvelopeError, DeploymentError: another router created the message, or its destination is not
-                deployed.
+            NotOursError, EnvelopeError, DeploymentError: a different router created the message, or its
+                destination is not deployed.
         """
         stated = decode_envelope(envelope)
         message = stated.message
@@ -307,13 +306,14 @@ class BaseAdapter(DeploymentReader, ABC):
     def _with_gas(self, call: Call, envelope: bytes) -> Call:
         """Returns the call with an explicit gas limit that covers the recipient's limit.
 
-        An estimate would be too low: with less gas the router still accepts the delivery, and defers the execution.
+        An estimate would be too low, because with less gas the router still accepts the delivery but defers the
+        execution.
         """
         return replace(call, gas=self.delivery_gas(envelope))
 
 
 def read_event(log: Log, emitter: str, topic: bytes, types: Sequence[str], *, indexed: int) -> tuple[Any, ...] | None:
-    """Returns the unindexed values of a log, or None if the log is of another event or contract, or can't be decoded.
+    """Returns the unindexed values of a log, or None if the log is not this event of this contract or can't be decoded.
 
     Args:
         log: Log to decode.

@@ -50,14 +50,14 @@ def create_attesters(
     gmps: AbstractSet[Gmp],
     web: JsonDocuments,
 ) -> dict[Gmp, Attester]:
-    """Creates the attesters for the given GMPs on a public network; GMPs that are not deployed are skipped.
+    """Creates the attesters for the given GMPs on a public network. Skips GMPs that are not deployed.
 
     Args:
         deployment: The network's deployment.
         chains: Connections to the network's chains, by chain id.
         settings: The operator's settings for attestations.
         gmps: GMPs that the relayer delivers over.
-        web: HTTP client; its owner closes it.
+        web: HTTP client, which its owner closes.
 
     Raises:
         AttestationError: a GMP lacks a source of attestations.
@@ -78,7 +78,7 @@ def attestation_setting(gmp: Gmp) -> tuple[Any, Any] | None:
 
 
 def attestation_choice(gmp: Gmp, settings: AttestationSettings) -> Any:
-    """Returns the operator's setting for a GMP, else the GMP's default; None if the GMP has no setting."""
+    """Returns the operator's setting for a GMP or the GMP's default, or None if the GMP has no setting."""
     setting = attestation_setting(gmp)
     if setting is None or gmp in settings.gmps:
         return settings.gmps.get(gmp)
@@ -120,7 +120,7 @@ def verification_problems(chosen: Mapping[str, VerificationSection], gmps: Mappi
 
 
 def check_sections(deployment: Deployment, source: str) -> None:
-    """Checks the GMP sections of a deployments file; `source` names the file in the error.
+    """Checks the GMP sections of a deployments file. `source` is the file as shown in the error.
 
     Raises:
         DeploymentError: a section is invalid; the message lists every problem.

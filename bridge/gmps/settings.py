@@ -17,17 +17,20 @@ _GmpAttestations: Any = create_model("_GmpAttestations", __base__=Section, **_FI
 
 
 class AttestationServices(_GmpAttestations):  # type: ignore[misc]  # its fields are known at run time only
-    """Attestation services of the GMPs. A devnet needs none, since Waybill signs there as the GMPs' own parties."""
+    """Attestation services of the GMPs.
+
+    A devnet needs none, since Waybill itself signs there in place of the GMPs' verifiers.
+    """
 
     TIMEOUT: ClassVar[float] = 10.0  # seconds for each request
 
     def settings(self, *, is_testnet: bool = False) -> AttestationSettings:
-        """Returns the values that the operator set, for public testnets or other networks."""
+        """Returns the values set by the operator, with the defaults for public testnets or for other networks."""
         values = {gmp: getattr(self, gmp.label) for gmp in _ATTESTATIONS if gmp.label in self.model_fields_set}
         return AttestationSettings(gmps=values, is_testnet=is_testnet)
 
     def chains(self) -> dict[str, set[str]]:
-        """Returns the names of chains that the settings mention, by table."""
+        """Returns the names of the chains mentioned in the settings, by table."""
         return {
             f"attestations.{gmp.label}": set(value)
             for gmp, value in self.settings().gmps.items()

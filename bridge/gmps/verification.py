@@ -1,4 +1,4 @@
-"""A GMP's configurable verification: the choice in a network file, and the adapter settings that implement it."""
+"""A GMP's configurable verification: the values in a network file, and the adapter settings that implement them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Verification(FileSection, ABC):
     @property
     @abstractmethod
     def verifiers(self) -> int | None:
-        """Returns the minimum number of verifiers that must agree, or None if the named contract decides."""
+        """Returns the minimum number of verifiers that must agree, or None if the configured contract decides."""
 
     @abstractmethod
     def __str__(self) -> str:
@@ -78,7 +78,10 @@ class Verification(FileSection, ABC):
 
 
 class ThresholdVerification(Verification):
-    """Required verifiers, which must all approve, and optional ones, of which `optional_threshold` must approve."""
+    """Verification by required verifiers, which must all approve, and optional ones.
+
+    `optional_threshold` of the optional verifiers must approve.
+    """
 
     NOUN: ClassVar[str]
     """What one verifier is called in messages."""

@@ -49,7 +49,7 @@ def checksummed(text: str) -> ChecksumAddress:
 
 
 def to_bytes32(address: str) -> bytes:
-    """Returns an EVM address as 32 bytes, left-padded with zeros; raises the same errors as `checksummed`."""
+    """Returns an EVM address as 32 bytes, left-padded with zeros. Raises the same errors as `checksummed`."""
     return _PADDING + decode_hex(checksummed(address))
 
 
@@ -58,8 +58,8 @@ def from_bytes32(word: bytes) -> ChecksumAddress:
     """Returns the EVM address in a 32-byte word.
 
     Raises:
-        AddressError: the word does not have 32 bytes, or one of its upper 12 bytes is not zero; nothing is
-            truncated silently.
+        AddressError: the word does not have 32 bytes, or one of its upper 12 bytes is not zero. Nothing is ever
+            truncated.
     """
     if len(word) != 32 or not word.startswith(_PADDING):
         raise AddressError(f"0x{word.hex()} is not an EVM address padded to 32 bytes")

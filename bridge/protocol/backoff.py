@@ -1,4 +1,4 @@
-"""The exponential backoff with jitter that relayer and index share."""
+"""The exponential backoff with jitter that the relayer and the index share."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def backoff(
 ) -> float:
     """Returns the seconds to wait before the next try: `base`, doubled `doublings` times, at most `cap`.
 
-    At the cap the wait is scaled down so that jitter survives; otherwise all senders would wait equally long.
+    At the cap, the wait is scaled down so that there is still jitter. Otherwise all senders would wait equally long.
 
     Args:
-        base: seconds.
+        base: first wait in seconds.
         doublings: number of times the wait has been doubled; 0 before the second try.
         cap: upper bound in seconds, never exceeded.
         multiplier: growth factor from one wait to the next, if not 2.
-        jitter: relative amount by which a wait varies in either direction, in [0, 1).
+        jitter: fraction by which a wait varies in either direction, in [0, 1).
         random: returns a number in [0, 1); 0.5 means no jitter.
     """
     wait = min(base * multiplier ** min(doublings, _MOST_DOUBLINGS), cap / (1 + jitter))

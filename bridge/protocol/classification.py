@@ -1,4 +1,4 @@
-"""The table of failures: code, disposition, and whether the delivery is tried again.
+"""The table of failures, with their codes and dispositions, and whether the delivery is tried again.
 
 The codes and dispositions come from OIP's fault tolerance page. Relayer, stores, commands, API and the
 reference page all use this table. A failure without a row is UNKNOWN: it is retried, counted, and raises an
@@ -60,17 +60,18 @@ class FailureClass:
     """One row of the failure table.
 
     Attributes:
-        codes: the codes in histories, dead letters and metrics. An error type without a code is recorded by its name.
-        kind: effect on the delivery's next try; None if no delivery fails with it. One node may report a
-            rejection falsely, so a rejection does not end a delivery at once; the relayer rejects a message by the
-            final state of its chain.
+        codes: codes recorded in histories, dead letters and metrics. An error type without a code is recorded
+            under its own name.
+        kind: effect on the delivery's next try; None if no delivery fails this way. A single node may report a
+            rejection falsely, so a rejection does not end a delivery immediately; the relayer treats a message as
+            rejected according to its chain's final state.
         disposition: the relayer's reaction.
-        errors: exceptions of this class; the most specific row counts.
+        errors: exceptions of this class. The most specific row applies.
         blames_gmp: whether the failure counts against the GMP. Other failures are due to the destination's
             endpoints, its fees, or this process.
         reverts: names of the contract errors of this class.
-        theirs: the name in the documents.
-        handling: a sentence that describes what happens.
+        theirs: name of the failure in the documents.
+        handling: one sentence that describes the relayer's reaction.
     """
 
     codes: tuple[str, ...] = ()
@@ -270,7 +271,7 @@ _BY_REVERT: Final[Mapping[str, FailureClass]] = MappingProxyType(
 
 
 def classify(error: BaseException) -> FailureClass:
-    """Returns the class of a failure. For nested reverts, it is the class of the innermost one that has a code."""
+    """Returns the class of a failure. For nested reverts, this is the class of the innermost revert that has a code."""
     if isinstance(error, CallRevertedError):
         known = classify_revert(error.data)
         if known is not None:
@@ -279,14 +280,17 @@ def classify(error: BaseException) -> FailureClass:
 
 
 def classify_revert(data: bytes) -> FailureClass | None:
-    """Returns the class of a revert, or None if none has a code. Reverts nest, and the innermost one is the cause."""
+    """Returns the class of a revert, or None if it has no code.
+
+    Reverts can be nested, and the innermost one is the cause.
+    """
     revert = decode_revert(data)
     found = [_BY_REVERT[one.name] for one in _nested(revert) if one.name in _BY_REVERT] if revert else []
     return found[-1] if found else None
 
 
 def code_of(error: BaseException) -> str:
-    """Returns the code that an entry's history records for an error: that of its class, or the name of its type."""
+    """Returns the code that an entry's history records for an error: its class's code, or the name of its type."""
     codes = classify(error).codes
     return codes[0] if codes and classify(error) is not UNKNOWN else type(error).__name__
 

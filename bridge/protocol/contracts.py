@@ -1,6 +1,6 @@
 """Encodes calls to Waybill's contracts, and decodes their return values and reverts.
 
-Code that uses the `Chain` port and must not depend on web3 calls, for example, `ROUTER.encode("execute",
+For example, code that uses the `Chain` port and must not depend on web3 calls `ROUTER.encode("execute",
 message_tuple)`.
 """
 
@@ -50,7 +50,7 @@ class Contract:
                 )
 
     def encode(self, function: str, *arguments: Any) -> bytes:
-        """Returns the call data of a function; structs are tuples in the order of their members.
+        """Returns a function's call data. Structs are tuples of their members, in order.
 
         Raises:
             KeyError: the contract has no such function.
@@ -60,7 +60,7 @@ class Contract:
         return selector + encode(inputs, arguments)
 
     def decode(self, function: str, answer: bytes) -> Any:
-        """Returns the return value of a call, or a tuple if there are several.
+        """Returns the return value of a call, or a tuple if there are several values.
 
         Raises:
             UNDECODABLE: the data is not a return value of this function.
@@ -142,7 +142,7 @@ _MOST_SHOWN: Final = 520
 
 
 def message_tuple(message: Message) -> tuple[Any, ...]:
-    """Returns a message in the form of the contracts' struct."""
+    """Returns a message as the contracts' struct."""
     return (
         message.source_chain,
         message.source_router,
@@ -166,14 +166,14 @@ class Revert:
     """A custom error of Waybill's or the GMPs' contracts, with its values.
 
     Attributes:
-        name: such as ``NotRetriable``.
-        values: values by parameter; empty if they can't be decoded, since events and ``TooFewDispatched``
-            truncate errors at 256 bytes.
+        name: name of the error, such as ``NotRetriable``.
+        values: values by parameter name; empty if they can't be decoded, since events and ``TooFewDispatched``
+            truncate errors to 256 bytes.
         text: name and values as text: ``NotRetriable(messageId=0x…)``.
-        by: owner of the contracts that declare it: ``waybill``, or names of GMPs.
-        meaning: its description in the contracts' documentation, or empty.
+        by: owner of the contracts that declare the error: ``waybill``, or names of GMPs.
+        meaning: description of the error in the contracts' documentation, or empty.
         advice: advice to the user, if known.
-        inner: errors nested in it, such as each GMP's own in ``TooFewDispatched``.
+        inner: nested errors, such as each GMP's own error in ``TooFewDispatched``.
     """
 
     name: str
@@ -216,7 +216,7 @@ def decode_revert(data: bytes, depth: int = 0) -> Revert | None:
 
     Args:
         data: the revert data of a call.
-        depth: nesting depth of this error; the deepest levels are not decoded.
+        depth: nesting depth of this error. The deepest levels are not decoded.
     """
     known = _known_errors().get(data[:4]) if depth < _DEEPEST else None
     if known is None:
@@ -258,14 +258,17 @@ def _undecoded(data: bytes) -> str:
 
 
 def explain_refusal(reason: bytes) -> str:
-    """Returns why a recipient refused a message, from its revert data. Empty data has three possible causes."""
+    """Returns the reason why a recipient rejected a message, from its revert data.
+
+    Empty data has three possible causes.
+    """
     if reason:
         return explain_revert(reason)
     return "reverted without a reason: its gas limit was too low, there is no contract at its address, or it gave none"
 
 
 def _readable(field: Mapping[str, Any], value: Any, inner: list[Revert], depth: int) -> str:
-    """Returns a value as text; adds nested errors to `inner`."""
+    """Returns a value as text. Adds nested errors to `inner`."""
     kind: str = field["type"]
     if kind.endswith("]"):
         member = {**field, "type": kind[: kind.rindex("[")]}

@@ -24,7 +24,7 @@ class DeliveryRevertedError(Exception):
 
 
 class NotAttestedError(TransientError):
-    """The GMP has no attestation for the delivery yet, or did not answer."""
+    """The GMP has no attestation for the delivery yet, or did not respond."""
 
 
 class AttestationUnansweredError(NotAttestedError, UnansweredError):

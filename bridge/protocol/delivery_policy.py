@@ -1,8 +1,8 @@
-"""The retry policy of each kind of message, and the decision whether a delivery is tried again.
+"""The retry policy of each kind of message, and the rule for whether a delivery is tried again.
 
-The rows are the retry policy of the OIP fault tolerance document, which calls tries after the first retries.
-Its formula applies jitter before the cap, so at the cap all senders wait equally long; here the wait is scaled
-so that jitter survives at the cap and never exceeds it.
+The rows are the retry policy of the OIP fault tolerance document, in which every try after the first is a
+retry. Its formula applies jitter before the cap, so that at the cap all senders wait equally long. Here the
+wait is scaled so that there is jitter at the cap too, and no wait exceeds the cap.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ class GiveUpReason(StrEnum):
 
 
 def kind_of(name: Any) -> Any:
-    """Returns the message kind with that name, in upper or lower case; other values are returned unchanged.
+    """Returns the message kind with the given name, in upper or lower case.
+
+    Values that are not text are returned unchanged.
 
     Raises:
         ValueError: there is no such kind.
@@ -53,7 +55,7 @@ KindName = Annotated[Kind, BeforeValidator(kind_of, json_schema_input_type=str)]
 
 
 class PolicyError(ValueError):
-    """The policy table is inconsistent; the message lists every problem."""
+    """The policy table is inconsistent. The message lists every problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +63,9 @@ class DeliveryPolicy:
     """One row of the table.
 
     Attributes:
-        max_retries: tries after the first; None is unlimited.
-        base: seconds before the second try; each further one waits `multiplier` times as long as the one before.
-        cap: seconds that no wait exceeds.
+        max_retries: number of tries after the first; None means unlimited.
+        base: seconds before the second try. Each further try waits `multiplier` times as long as the previous one.
+        cap: maximum wait in seconds.
         dead_letter: whether a message that runs out of tries waits for an operator's decision.
         jitter: fraction by which a wait may be longer or shorter, in [0, 1).
         multiplier: growth factor of the wait, at least 1.
@@ -78,12 +80,15 @@ class DeliveryPolicy:
 
     @property
     def max_tries(self) -> int | None:
-        """Returns the number of tries, including the first; None is unlimited."""
+        """Returns the maximum number of tries, including the first; None means unlimited."""
         return None if self.max_retries is None else self.max_retries + 1
 
     @property
     def retry_window(self) -> float | None:
-        """Returns the longest sum of all waits in seconds, which the document calls the retry window; None is unlimited."""
+        """Returns the maximum total of all waits in seconds, which the document calls the retry window.
+
+        None means unlimited.
+        """
         return None if self.max_retries is None else self.max_retries * self.cap
 
 
@@ -110,7 +115,7 @@ DEFAULT_POLICIES: Final[Mapping[Kind, DeliveryPolicy]] = MappingProxyType(
 
 
 class PolicyOverride(BaseModel):
-    """Overrides of one row of the policy table; times in seconds."""
+    """Overrides for one row of the policy table. Times are in seconds."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -130,7 +135,7 @@ class PolicyOverride(BaseModel):
 
 
 def policy_table(overrides: Mapping[Kind, PolicyOverride]) -> Mapping[Kind, DeliveryPolicy]:
-    """Returns the default table with an operator's overrides.
+    """Returns the default table with an operator's overrides applied.
 
     Raises:
         PolicyError: the table contradicts itself or the document.
@@ -180,12 +185,15 @@ def _problems(policy: DeliveryPolicy) -> list[str]:
 def next_try(
     policy: DeliveryPolicy, tries: int, failure: FailureKind, *, random: Callable[[], float]
 ) -> float | GiveUpReason:
-    """Returns the seconds until the next try, or the reason for giving up. The router judges expiry, not this function.
+    """Returns the seconds until the next try, or the reason for giving up.
+
+    Does not consider expiry, which the router checks.
 
     Args:
-        policy: row of the message's kind.
-        tries: number of failed tries, including the last; or of consecutive setbacks, if the failure costs no try.
-        failure: how the last try failed.
+        policy: row for the message's kind.
+        tries: number of failed tries, including the last, or number of consecutive setbacks if the failure does
+            not count as a try.
+        failure: kind of the last failure.
         random: returns a number in [0, 1).
     """
     wait = backoff(
@@ -201,13 +209,13 @@ def next_try(
 
 
 def attestation_pause(policy: DeliveryPolicy, age: float) -> float:
-    """Returns the seconds until the relayer asks again for a pending attestation. Asking again costs no try.
+    """Returns the seconds until the relayer requests a pending attestation again. This does not count as a try.
 
-    The pause is a tenth of the time since the dispatch: it delays a delivery by a tenth at most, and a silent
-    GMP is rarely asked.
+    The pause is a tenth of the time since the dispatch, so it delays a delivery by at most a tenth, and a
+    silent GMP gets few requests.
 
     Args:
-        policy: row of the message's kind.
+        policy: row for the message's kind.
         age: seconds since the dispatch was observed.
     """
     longest = _LONGEST_ATTESTATION_PAUSE if policy.max_retries is not None else policy.cap
@@ -215,8 +223,8 @@ def attestation_pause(policy: DeliveryPolicy, age: float) -> float:
 
 
 def becomes_dead_letter(policy: DeliveryPolicy, reason: GiveUpReason) -> bool:
-    """Whether a dead delivery becomes a letter, which waits for an operator's decision.
+    """Whether a dead delivery becomes a letter that waits for an operator's decision.
 
-    A delivery of an expired or ended message does not: the destination reports the outcome to the sender.
+    A delivery of an expired or ended message does not, because the destination reports the outcome to the sender.
     """
     return policy.dead_letter and reason not in (GiveUpReason.MESSAGE_TTL_EXPIRED, GiveUpReason.MESSAGE_ENDED)

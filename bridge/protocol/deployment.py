@@ -25,7 +25,7 @@ from bridge.protocol.gmps import Gmp, UnknownGmpError
 
 
 class DeploymentError(ValueError):
-    """The deployments file is invalid; the message lists every problem."""
+    """The deployments file is invalid. The message lists every problem."""
 
 
 FinalityTag = Literal["safe", "finalized"]
@@ -53,7 +53,7 @@ def refuse_repeated_chains(chains: Sequence[BaseModel]) -> None:
     """Checks that the chains of a file have distinct ids and names.
 
     Raises:
-        ValueError: two chains share one.
+        ValueError: two chains share an id or a name.
     """
     for attribute in ("chain_id", "name"):
         values = [getattr(chain, attribute) for chain in chains]
@@ -63,7 +63,7 @@ def refuse_repeated_chains(chains: Sequence[BaseModel]) -> None:
 
 
 def known_gmps(names: Iterable[str]) -> None:
-    """Checks that each name is the name of a GMP, spelled as in files.
+    """Checks that each name is a GMP's name, spelled as in files.
 
     Raises:
         UnknownGmpError: no GMP has that name.
@@ -74,7 +74,7 @@ def known_gmps(names: Iterable[str]) -> None:
 
 
 class FileSection(BaseModel):
-    """A section of a file with keys in camel case; unknown keys are rejected."""
+    """A section of a file with keys in camel case. Unknown keys are rejected."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
 
@@ -118,7 +118,7 @@ class ChainDeployment(FileSection):
         """Returns the address of a GMP's adapter.
 
         Raises:
-            DeploymentError: the chain has no adapter for it.
+            DeploymentError: the chain has no adapter for the GMP.
         """
         try:
             return self.adapters[gmp.label]
@@ -126,11 +126,10 @@ class ChainDeployment(FileSection):
             raise DeploymentError(f"chain {self.name!r} has no adapter for {gmp.label}") from None
 
     def senders(self, gmp: Gmp) -> frozenset[bytes]:
-        """Returns, as 32 bytes, every adapter that may have sent over a GMP.
+        """Returns every adapter that may have sent over a GMP, as 32 bytes each.
 
-        The current one, and all that the router can create.
-
-        Messages sent before or after the replacement of an adapter are thus recognised as well.
+        These are the current adapter, and all adapters that the router can create. So messages sent before or
+        after the replacement of an adapter are recognised as well.
 
         Raises:
             DeploymentError: the chain has no adapter for that GMP.
@@ -144,7 +143,7 @@ def _created_adapters(router: str, gmp: Gmp) -> frozenset[bytes]:
 
 
 class Deployment(FileSection):
-    """A network: chains whose routers know each other."""
+    """A network, which consists of chains whose routers know each other."""
 
     version: Literal[1]
     network: str
@@ -156,7 +155,7 @@ class Deployment(FileSection):
         return self
 
     def chain(self, key: int | str) -> ChainDeployment:
-        """Returns the chain with that id or name.
+        """Returns the chain with the given id or name.
 
         Raises:
             DeploymentError: the network has no such chain.
@@ -168,7 +167,10 @@ class Deployment(FileSection):
         raise DeploymentError(f"network {self.network!r} has no chain {key!r}; its chains are {known}")
 
     def gmps_between(self, *chain_ids: int) -> frozenset[Gmp]:
-        """Returns the GMPs with an adapter on each of those chains; empty if the network lacks one of them."""
+        """Returns the GMPs that have an adapter on each of the given chains.
+
+        Empty if a chain is not part of the network.
+        """
         by_chain = {chain.chain_id: chain.gmp_numbers for chain in self.chains}
         return frozenset(Gmp).intersection(*(by_chain.get(chain_id, frozenset()) for chain_id in chain_ids))
 
@@ -189,7 +191,7 @@ class Deployment(FileSection):
 
     @classmethod
     def from_json(cls, text: str, source: str) -> Deployment:
-        """Parses a deployments file; `source` names it in errors.
+        """Parses a deployments file. `source` is the file's name in errors.
 
         Raises:
             DeploymentError: a placeholder's variable is not set, the text is not JSON, its version is unknown,

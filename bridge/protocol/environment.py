@@ -1,4 +1,4 @@
-"""Placeholders in files, filled from the environment; and the cache folder for downloads.
+"""Placeholders in files, which are filled from the environment, and the cache folder for downloads.
 
 `${NAME}` stands for an environment variable, so that a file can be published without secrets.
 """
@@ -15,7 +15,7 @@ _PLACEHOLDER: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def unset_placeholders(value: Any, path: str = "") -> Iterator[str]:
-    """Returns each placeholder of a JSON document whose variable is not set: its path and the variable."""
+    """Yields the path and the variable of each placeholder in a JSON document whose variable is not set."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield from unset_placeholders(item, f"{path}.{key}" if path else str(key))
@@ -28,7 +28,10 @@ def unset_placeholders(value: Any, path: str = "") -> Iterator[str]:
 
 
 def expanded(value: Any) -> Any:
-    """Returns the JSON document with placeholders replaced by their variables' values; unset ones stay."""
+    """Returns the JSON document with placeholders replaced by their variables' values.
+
+    Placeholders without a value stay.
+    """
     if isinstance(value, dict):
         return {key: expanded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -39,6 +42,6 @@ def expanded(value: Any) -> Any:
 
 
 def cache_folder() -> Path:
-    """Returns the download folder of an installed package: ``waybill`` in XDG_CACHE_HOME, else in ~/.cache."""
+    """Returns the download folder of an installed package: ``waybill`` in XDG_CACHE_HOME, otherwise in ~/.cache."""
     cache = os.environ.get("XDG_CACHE_HOME")
     return (Path(cache) if cache else Path.home() / ".cache") / "waybill"

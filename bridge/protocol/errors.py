@@ -6,20 +6,20 @@ from bridge.protocol.ports import TransientError
 
 
 class StoreError(Exception):
-    """The store can't be used; the message says what to do."""
+    """The store can't be used. The message states what to do."""
 
 
 class StoreVersionError(StoreError):
-    """Another version of Waybill created the store, and this one can't read it."""
+    """A different version of Waybill created the store, and this version can't read it."""
 
 
 class StoreMismatchError(StoreError):
-    """The store belongs to chains of another network."""
+    """The store belongs to the chains of a different network."""
 
 
 class StoreBusyError(TransientError):
-    """The database is locked, restarting or full: the same transaction may succeed later."""
+    """The database is locked, restarting or full. The same transaction may succeed later."""
 
 
 class CursorMovedError(TransientError):
-    """Another worker recorded blocks of the chain since the cursor was read."""
+    """Another worker has recorded blocks of the chain since the cursor was read."""

@@ -20,7 +20,7 @@ Abi = list[dict[str, Any]]
 
 
 class EventDecodingError(ValueError):
-    """A log has the topic of a Waybill event, but its data does not decode."""
+    """A log has the topic of a Waybill event, but its data can't be decoded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class OnDestination(OfMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Creation(OfMessage):
-    """A message as its source router created it; `gmps` is a bit set."""
+    """A message as created by its source router. `gmps` is a bit set."""
 
     destination_chain: int
     retriable: bool
@@ -57,12 +57,15 @@ class MessageIdCreated(OfMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageRouted(Creation):
-    """Attempt 0 was dispatched; `gmps` is the bit set of the GMPs that accepted it."""
+    """Attempt 0 was dispatched. `gmps` is the bit set of the GMPs that accepted it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageUnfunded(Creation):
-    """An ERC-7786 sender created a message without its fees; `gmps` is the bit set of the GMPs that will carry it."""
+    """An ERC-7786 sender created a message without paying its fees.
+
+    `gmps` is the bit set of the GMPs that will carry it.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +88,7 @@ class DispatchFailed(OfMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageReceived(OnDestination):
-    """A receipt was recorded; `receipts` counts the valid ones, including it."""
+    """A receipt was recorded. `receipts` is the number of valid receipts, including this one."""
 
     gmp: int
     receipts: int
@@ -103,7 +106,7 @@ class MessageExecuted(OnDestination):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionFailed(OnDestination):
-    """The recipient reverted or returned a wrong value; receipts are kept."""
+    """The recipient reverted or returned a wrong value. Receipts are kept."""
 
     reason: bytes
 
@@ -137,14 +140,14 @@ class CancellationRequested(OfMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageCancelled(OnDestination):
-    """The cancellation arrived before the message was executed; it will never be executed."""
+    """The cancellation arrived before the message was executed, so the message will never be executed."""
 
     cancellation_id: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancellationRejected(OnDestination):
-    """Emitted on the destination chain when a cancellation arrives after the message has ended; nothing changes."""
+    """Emitted on the destination chain when a cancellation arrives after the message has ended. Nothing changes."""
 
     cancellation_id: bytes
     state: int
@@ -169,14 +172,14 @@ class OutcomeContradicted(OfMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DuplicateAbsorbed(OfMessage):
-    """An adapter absorbed a repeated delivery; nothing changed."""
+    """An adapter absorbed a repeated delivery. Nothing changed."""
 
     gmp: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanePauseSet:
-    """The lanes to and from `chain` are paused until a time in Unix seconds; a time in the past ends the pause."""
+    """The lanes to and from `chain` are paused until a time in Unix seconds. A time in the past ends the pause."""
 
     chain: int
     until: int
@@ -184,7 +187,7 @@ class LanePauseSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GmpPauseSet:
-    """The GMP is paused until a time in Unix seconds; a time in the past ends the pause."""
+    """The GMP is paused until a time in Unix seconds. A time in the past ends the pause."""
 
     gmp: int
     until: int
@@ -192,7 +195,7 @@ class GmpPauseSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicySet:
-    """A recipient's policy for messages from `chain`."""
+    """A recipient set its policy for messages from `chain`."""
 
     recipient: str
     chain: int
@@ -202,7 +205,7 @@ class PolicySet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FloorSet:
-    """The minimum quorum of messages from `chain` to recipients without a policy."""
+    """The minimum quorum was set for messages from `chain` to recipients without a policy."""
 
     chain: int
     floor: int
@@ -227,7 +230,7 @@ class AdapterReplaced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterRevoked:
-    """`adapter` was revoked; its receipts no longer count."""
+    """`adapter` was revoked. Its receipts no longer count."""
 
     gmp: int
     adapter: str
@@ -295,7 +298,7 @@ class EventSignature:
         )
 
     def values(self, topics: Sequence[bytes], data: bytes) -> dict[str, Any]:
-        """Returns, by field, the values of a log with this event's topic.
+        """Returns the values of a log with this event's topic, by field.
 
         Raises:
             EventDecodingError: topics or data do not match the event.

@@ -17,7 +17,7 @@ CONFIRMATION: Final = "confirmation"
 
 
 class FailureKind(StrEnum):
-    """The kind of a failure, as far as it affects the next try."""
+    """The kind of a failure, which determines how it affects the next try."""
 
     TRANSIENT = "TRANSIENT"
     TERMINAL = "TERMINAL"
@@ -29,7 +29,7 @@ class FailureKind(StrEnum):
 
     @property
     def costs_a_try(self) -> bool:
-        """Whether the failure uses up one of the delivery's tries.
+        """Whether the failure counts as one of the delivery's tries.
 
         An interruption does; a missing response or a reorg does not.
         """
@@ -71,7 +71,7 @@ class Failure:
     letter: bool | None = None  # whether the delivery died with a dead letter; None: it did not die, or unknown
 
     def __post_init__(self) -> None:
-        """Truncates and escapes the message, which may hold text of untrusted contracts and nodes."""
+        """Truncates and escapes the message, which may contain text from untrusted contracts and nodes."""
         text = visible(self.message)
         if len(text) > _LONGEST_ERROR:
             text = shortened(text, _LONGEST_ERROR - _SAYS_HOW_MUCH)
@@ -88,7 +88,7 @@ class RecordedFailure:
 
 
 def snapshot_text(delivery_snapshot: DeliverySnapshot) -> str | None:
-    """Returns the snapshot in its stored form; None if it is empty."""
+    """Serialises a snapshot for the store. Returns None if it is empty."""
     return json.dumps([asdict(line) for line in delivery_snapshot]) if delivery_snapshot else None
 
 

@@ -1,4 +1,4 @@
-"""Formats validation errors of a hand-written file, one line each: the place, the value, and what to do."""
+"""Formats validation errors in a hand-written file, one line each, with the place, the value, and what to do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SECRET: Final = frozenset({"rpcUrls", "rpc_urls"})  # may hold a key
 
 
 def file_problems(error: ValidationError, prefix: str = "") -> Iterator[str]:
-    """Returns the problems that validation found, one line each, with `prefix` before the place."""
+    """Yields the problems that validation found, one line each, with `prefix` before the place."""
     for item in error.errors(include_url=False):
         place = prefix + ".".join(map(str, item["loc"]))
         text = _PLAIN.get(item["type"]) or item["msg"].removeprefix("Value error, ")

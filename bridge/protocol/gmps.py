@@ -1,4 +1,4 @@
-"""The GMPs: numbers, names, and sets."""
+"""The GMPs' numbers and names, and sets of GMPs."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ class Gmp(IntEnum):
 
     @property
     def label(self) -> str:
-        """The name used in files, options and tables, such as ``hyperlane``."""
+        """Returns the name used in files, options and tables, such as ``hyperlane``."""
         return self.name.lower()
 
     @property
     def title(self) -> str:
-        """The name for people, such as ``LayerZero``."""
+        """Returns the display name, such as ``LayerZero``."""
         return _TITLES[self.name]
 
     @property
     def bit(self) -> int:
-        """The GMP's bit in a set of GMPs on chain."""
+        """Returns the GMP's bit in an on-chain set of GMPs."""
         return 1 << (self.value - 1)
 
     @classmethod
@@ -64,12 +64,12 @@ def gmp_label(number: int) -> str:
 
 
 def gmp_title(number: int) -> str:
-    """Returns the name for people of the GMP with that number, even if this version does not know it."""
+    """Returns the display name of the GMP with that number, even if this version does not know the GMP."""
     return Gmp(number).title if number in tuple(Gmp) else f"GMP {number}"
 
 
 def gmps_from_bits(bits: int) -> frozenset[Gmp]:
-    """Returns the GMPs in a ``uint16`` bit set; numbers that this version does not know are left out."""
+    """Returns the GMPs in a ``uint16`` bit set. Numbers that this version does not know are left out."""
     return frozenset(gmp for gmp in Gmp if bits & gmp.bit)
 
 

@@ -1,4 +1,4 @@
-"""The guarantees of a message: tries, dead letter, phases, and the TTL that its kind or asset class requires."""
+"""The guarantees for a message: tries, dead letter, phases, and the TTL that its kind or asset class requires."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _MILLISECONDS = 1000
 
 
 class IdempotencyStrategy(StrEnum):
-    """The protection against applying a repeated message twice; all but the message id are guards of the recipient."""
+    """The protection against applying a repeated message twice.
+
+    All strategies except the message id are guards in the recipient.
+    """
 
     MESSAGE_ID = "MESSAGE_ID"
     MESSAGE_ID_PLUS_STATE_HASH = "MESSAGE_ID_PLUS_STATE_HASH"  # `StateHashGuard`
@@ -25,7 +28,7 @@ class IdempotencyStrategy(StrEnum):
 
 
 class Atomicity(StrEnum):
-    """Whether a message has phases with timeouts of their own.
+    """Determines whether a message has phases with their own timeouts.
 
     A phase that takes too long ends in DELIVERY_TIMEOUT and is retried within the message's tries. Undoing or
     completing a transaction across chains is up to the dApps, so GUARANTEED and ALL_OR_NOTHING do not differ
@@ -66,7 +69,10 @@ LEAST_TTL: Final = 60
 
 
 def default_ttl(kind: Kind) -> int:
-    """Returns the default TTL of a kind in seconds: unlimited if the kind allows it, else the recommended one."""
+    """Returns the default TTL of a kind in seconds.
+
+    Unlimited if the kind allows it, otherwise the recommended value.
+    """
     recommended = RECOMMENDED_TTL[kind]
     return 0 if kind is Kind.PLAIN or recommended == 0 else max(recommended, LEAST_TTL)
 
@@ -90,7 +96,7 @@ _STATE_HASHED: Final = frozenset({Kind.STATE_SYNC, Kind.REGULATORY_ACTION, Kind.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SenderChoice:
-    """A sender's choice on chain for its messages; times in seconds."""
+    """A sender's on-chain choice for its messages. Times are in seconds."""
 
     max_retries: int
     base: float
@@ -100,7 +106,10 @@ class SenderChoice:
 
 
 class ChoiceBounds(BaseModel):
-    """Limits of what senders may choose on chain for their messages; times in seconds. A choice beyond a limit counts as the limit."""
+    """Limits on what senders may choose on chain for their messages.
+
+    Times are in seconds. A choice beyond a limit is reduced to the limit.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -110,7 +119,7 @@ class ChoiceBounds(BaseModel):
     longest_cap: float = Field(default=600.0, gt=0, description="the longest wait")
 
     def admit(self, choice: SenderChoice, policy: DeliveryPolicy) -> DeliveryPolicy:
-        """Returns the policy with a sender's choice applied, within the limits."""
+        """Returns the policy with a sender's choice applied, as far as the limits allow."""
         longest = min(choice.cap, self.longest_cap)
         return replace(
             policy,
@@ -127,8 +136,8 @@ class OperatorPolicies:
 
     Attributes:
         rows: policy by kind, with the operator's overrides.
-        atomicity: the level of each kind.
-        bounds: limits of senders' choices.
+        atomicity: atomicity of each kind.
+        bounds: limits on senders' choices.
     """
 
     rows: Mapping[Kind, DeliveryPolicy] = field(default_factory=lambda: DEFAULT_POLICIES)
@@ -136,7 +145,10 @@ class OperatorPolicies:
     bounds: ChoiceBounds = field(default_factory=ChoiceBounds)
 
     def lets_choose(self, kind: Kind) -> bool:
-        """Whether senders may choose the policy of messages of that kind; never for critical regulatory actions."""
+        """Whether senders may choose the policy for messages of that kind.
+
+        They never may for critical regulatory actions.
+        """
         return self.bounds.enabled and kind is not Kind.REGULATORY_ACTION_CRITICAL
 
 
@@ -150,7 +162,7 @@ class MessagePolicy:
     atomicity: Atomicity
 
     def value(self) -> dict[str, Any]:
-        """Returns OIP's fields by their names and in their units, for JSON."""
+        """Returns OIP's fields for JSON, with their names and units."""
         return {
             "semantics": "AT_LEAST_ONCE",  # the destination's router executes a message once in any case
             "ttlSeconds": self.ttl_seconds,
@@ -165,7 +177,7 @@ class MessagePolicy:
 
 
 def resolve_ttl(sender_ttl: int, asset_minimum: int | None) -> int:
-    """Returns a message's TTL in seconds: the sender's, or the minimum of its asset class; 0 is unlimited."""
+    """Returns a message's TTL in seconds: the sender's value, or its asset class's minimum; 0 means unlimited."""
     if asset_minimum is None or sender_ttl == 0:
         return sender_ttl
     return max(sender_ttl, asset_minimum)
@@ -182,13 +194,13 @@ def policy_of(
 
     It combines the kind's row, the operator's override, and the sender's choice within the bounds.
 
-    A critical regulatory action is retried without limit and never becomes a dead letter, whatever anyone chose.
+    A critical regulatory action is retried without limit and never becomes a dead letter, whatever anyone has chosen.
 
     Args:
         message: the message.
-        operator: the table by kind with overrides, and the bounds.
+        operator: the operator's table by kind with overrides, and the bounds.
         choice: the sender's choice on chain, or None.
-        guards: guards that the recipient is known to have; the router checks the id for every recipient.
+        guards: guards that the recipient is known to have. The router checks the message id for every recipient.
     """
     delivery, relied_on = operator.rows[message.kind], None
     if choice is not None and operator.lets_choose(message.kind):
@@ -230,7 +242,7 @@ class AssetClass:
 def strictest(
     classes: Iterable[AssetClass], sender: tuple[int, bytes], recipient: tuple[int, bytes]
 ) -> AssetClass | None:
-    """Returns the class with the longest minimum among those that apply to a message, or None."""
+    """Returns, among the classes that apply to a message, the one with the longest minimum TTL, or None."""
     holding = [one for one in classes if one.holds(sender, recipient)]
     return max(holding, key=lambda one: one.min_ttl, default=None)
 
@@ -243,7 +255,7 @@ def class_of(message: Message, classes: Iterable[AssetClass]) -> AssetClass | No
 def ttl_violation(message: Message, classes: Iterable[AssetClass]) -> AssetClass | None:
     """Returns the class whose minimum TTL a message violates, or None.
 
-    Nobody can raise the TTL afterwards, since the message id binds it.
+    Nobody can raise the TTL afterwards, since the message id commits to it.
     """
     found = class_of(message, classes)
     return found if found is not None and resolve_ttl(message.ttl, found.min_ttl) != message.ttl else None

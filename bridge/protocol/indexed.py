@@ -78,7 +78,7 @@ class ReceiptRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DuplicateRecord:
-    """A repeated delivery, which the router absorbed."""
+    """A repeated delivery that the router absorbed."""
 
     message_id: bytes
     gmp: int
@@ -88,7 +88,7 @@ class DuplicateRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainRecord:
-    """The progress of reading a chain."""
+    """The index's progress in reading a chain."""
 
     chain_id: int
     block: int
@@ -101,7 +101,7 @@ class ChainRecord:
 
 
 class PausedThing(StrEnum):
-    """The subject of a pause."""
+    """The kind of thing that is paused."""
 
     LANE = "lane"
     GMP = "gmp"
@@ -109,7 +109,7 @@ class PausedThing(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseRecord:
-    """A pause, from a router's events; for a GMP, only the newest."""
+    """A pause according to a router's events. For a GMP, only the newest pause is kept."""
 
     thing: PausedThing
     number: int  # the lane's other chain, or the GMP
@@ -119,7 +119,7 @@ class PauseRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DivergenceRecord:
-    """Facts that contradict each other; without a message if the lane as a whole is concerned."""
+    """Facts that contradict each other. It has no message if it concerns a lane as a whole."""
 
     kind: str  # see `indexer.model.divergences`
     message_id: bytes | None
@@ -131,7 +131,10 @@ class DivergenceRecord:
 
     @property
     def is_contradiction(self) -> bool:
-        """Whether an operator should look at it. A waiting message (medium) and an event that anyone can cause (low) need no attention."""
+        """Whether an operator should look at the divergence.
+
+        A waiting message (medium) and an event that anyone can cause (low) need no attention.
+        """
         return self.severity in ("critical", "high")
 
     @property
@@ -145,7 +148,7 @@ class DivergenceRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneCheckRecord:
-    """The last comparison of a router's total with the index's events, made by `waybill index verify`."""
+    """The last comparison of a router's total with the index's events by `waybill index verify`."""
 
     chain_id: int  # of the router
     direction: str  # sent or executed
@@ -165,7 +168,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageFilter:
-    """A filter for messages; a field that is None matches everything."""
+    """A filter for messages. A field that is None matches everything."""
 
     status: Status | None = None
     source_chain: int | None = None
@@ -178,7 +181,7 @@ class MessageFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessagePage:
-    """A page of the list."""
+    """A page of the list of messages."""
 
     messages: tuple[MessageRecord, ...]
     next: Position | None  # position of the next page; None at the end
@@ -213,9 +216,10 @@ class Tally:
     Attributes:
         lane: source and destination chain.
         gmp: number of the GMP.
-        messages: messages created; for a GMP, those that it accepted.
-        arrived: block time in seconds until each message was executed, or delivered by the GMP, in ascending
-            order. Counted from the creation; for a GMP, from the attempt in which it first accepted the message.
+        messages: number of messages created or, for a GMP, of messages that it accepted.
+        arrived: seconds of block time until each message was executed or, for a GMP, delivered, in ascending
+            order. They are counted from the creation or, for a GMP, from the attempt in which it first accepted the
+            message.
         overtaken: number of messages that the GMP has not delivered and that were retried since; 0 for a lane.
     """
 
@@ -231,10 +235,11 @@ class Payment:
     """The cost of one transaction, read from its chain.
 
     Attributes:
-        payer: Address of the account that sent it.
+        payer: Address of the account that sent the transaction.
         gas: Gas used.
-        gas_paid: Wei paid for that gas.
-        value: Wei sent with the transaction, such as the GMPs' fees, including refunds in the same transaction.
+        gas_paid: Cost of that gas in wei.
+        value: Wei sent with the transaction, such as the GMPs' fees, including amounts refunded in the same
+            transaction.
     """
 
     payer: str
@@ -247,7 +252,7 @@ def with_diverged(counts: Mapping[Status, int], contradicted: Mapping[bytes, Sta
     """Returns the number of messages in each state, with contradicted messages counted as DIVERGED.
 
     Args:
-        counts: messages by state.
+        counts: number of messages by state.
         contradicted: contradicted messages, with the state in which each was counted.
     """
     found = Counter(counts)
@@ -272,10 +277,10 @@ class Index(Protocol):
         """Returns a message's events, in chronological order."""
 
     def of_transaction(self, transaction_hash: bytes, limit: int = 100) -> list[bytes]:
-        """Returns the ids of the messages that a transaction on any chain concerns."""
+        """Returns the ids of the messages that a transaction concerns, on any chain."""
 
     def chains(self) -> list[ChainRecord]:
-        """The progress of reading each chain, by chain id."""
+        """Returns the progress of reading each chain, by chain id."""
 
     def pauses(self, chain_id: int) -> list[PauseRecord]:
         """Returns the pauses in a router's events, ordered by their start."""

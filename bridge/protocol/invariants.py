@@ -17,7 +17,10 @@ LOCKING: Final = frozenset({Kind.STATE_SYNC, Kind.REGULATORY_ACTION, Kind.LOCK_M
 
 
 class Reliability(BaseModel):
-    """Values that must be consistent with each other; times in seconds. The dedup window is the setting `retention`."""
+    """Values that must be consistent with each other.
+
+    Times are in seconds. The dedup window is the setting `retention`.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -31,7 +34,7 @@ class Reliability(BaseModel):
 
     @property
     def all_ttls(self) -> Mapping[Kind, int]:
-        """Returns the TTL of every kind in seconds; 0 is unlimited."""
+        """Returns the TTL of every kind in seconds; 0 means unlimited."""
         return {**RECOMMENDED_TTL, **self.ttls}
 
 
@@ -46,7 +49,7 @@ def require_reliable(
         dedup_window: seconds for which an observed message is remembered.
 
     Raises:
-        PolicyError: settings contradict each other; the message lists both values of each pair.
+        PolicyError: settings contradict each other. The message lists both values of each pair.
     """
     problems = [
         *_window(values, dedup_window),

@@ -7,9 +7,9 @@ from enum import StrEnum
 
 
 class LaneState(StrEnum):
-    """The state of a lane, which decides how its outbox entries are treated.
+    """The state of a lane, which determines how its outbox entries are treated.
 
-    They are observed and kept in every state.
+    In every state, entries are observed and kept.
     """
 
     RUNNING = "RUNNING"  # entries are delivered
@@ -19,7 +19,7 @@ class LaneState(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Lane:
-    """A direction between two chains, by their EIP-155 ids."""
+    """A source and a destination chain, given by their EIP-155 ids."""
 
     source_chain: int
     destination_chain: int

@@ -37,7 +37,7 @@ MOST_GAS: Final = 16_000_000
 
 
 class Kind(IntEnum):
-    """The purpose of a message, which decides its policy."""
+    """The purpose of a message, which determines its policy."""
 
     PLAIN = 0
     STATE_SYNC = 1
@@ -56,7 +56,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """A message. Chains are EIP-155 ids; routers, sender, recipient and `replaces` are 32 bytes."""
+    """A message. Chains are EIP-155 ids. Routers, sender, recipient and `replaces` are 32 bytes each."""
 
     source_chain: int
     source_router: bytes
@@ -112,14 +112,14 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A decoded envelope: the message, and the id that the envelope states."""
+    """A decoded envelope, which consists of the message and the id that the envelope states."""
 
     stated_id: bytes
     message: Message
 
     @property
     def is_genuine(self) -> bool:
-        """Whether the stated id is the id of the message."""
+        """Whether the id that the envelope states is that of the message."""
         return self.stated_id == self.message.id
 
 

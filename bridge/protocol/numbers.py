@@ -1,4 +1,4 @@
-"""Formats numbers for people, the same way in pages and commands."""
+"""Formats numbers for display, in the same way in pages and commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def percent(part: int, whole: int) -> str:
-    """A share to one decimal, never rounded up to 100 %; a dash if the whole is 0."""
+    """Formats a share with one decimal. Never rounds up to 100 %. Returns a dash if the whole is 0."""
     if not whole:
         return "–"
     return "100 %" if part == whole else f"{min(99.9, 100 * part / whole):.1f} %"
@@ -51,7 +51,7 @@ def amount(wei: int) -> str:
 def percentile(ascending: Sequence[int], share: float) -> int:
     """Returns the nearest-rank percentile of a sorted, non-empty sequence.
 
-    The least value that `share` of the values do not exceed.
+    This is the lowest value that at least `share` of the values do not exceed.
 
     The result is always one of the values. All of Waybill's percentiles use this definition, which Spark SQL
     calls `percentile_disc`.

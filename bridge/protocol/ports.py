@@ -16,11 +16,13 @@ from bridge.protocol.gmps import Gmp
 
 
 class TransientError(Exception):
-    """A temporary failure: the same call may succeed later."""
+    """A temporary failure. The same call may succeed later."""
 
 
 class UnansweredError(TransientError):
-    """No endpoint or service returned a usable response. The failure says nothing about the request, and costs no try.
+    """No endpoint or service returned a usable response.
+
+    This says nothing about the request, and does not count as a try.
 
     Attributes:
         chain_id: chain whose endpoints did not respond; None if no chain was queried, or the chain is unknown.
@@ -32,7 +34,7 @@ class UnansweredError(TransientError):
 
 
 class NotTakenError(UnansweredError):
-    """Every node rejects a transaction for a reason unknown to Waybill, perhaps for ever."""
+    """Every node rejects a transaction for a reason unknown to Waybill, perhaps permanently."""
 
 
 class TransportUsedError(TransientError):
@@ -47,11 +49,11 @@ class AttestationPendingError(TransientError):
 
 
 class InsufficientFundsError(TransientError):
-    """The account cannot pay for a transaction now."""
+    """The account can't pay for a transaction now."""
 
 
 class FeesTooHighError(TransientError):
-    """The chain's fees exceed the limit; they may fall."""
+    """The chain's fees exceed the limit now."""
 
     def __init__(self, chain_id: int, wanted: int, limit: int) -> None:
         super().__init__(f"chain {chain_id} requires {wanted} wei per gas, above the limit of {limit}")
@@ -69,7 +71,10 @@ class CallRevertedError(Exception):
     """
 
     def __init__(self, data: bytes, asked: str = "") -> None:
-        """Stores the revert data; `asked` names function and contract, if others chose the contract."""
+        """Stores the revert data.
+
+        `asked` describes the function and the contract, for a contract that Waybill did not choose.
+        """
         text = f"{asked}: {explain_revert(data)}" if asked else explain_revert(data)
         if asked and not data:
             text += (
@@ -119,7 +124,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """The outcome of an included transaction, or of one of several calls that share it."""
+    """The outcome of an included transaction, or of one of the calls that share a transaction."""
 
     transaction_hash: bytes
     block_number: int
@@ -141,13 +146,13 @@ class Chain(Protocol):
     """One chain behind its RPC endpoints.
 
     Every method raises `UnansweredError` when no endpoint returns a usable response. If several endpoints must
-    agree, a result or a rejection counts once enough of them return it; of a monotonic quantity, such as the
+    agree, a result or a rejection counts once enough of them return it. For a monotonic quantity, such as the
     head, the highest value that enough of them have reached counts.
     """
 
     @property
     def chain_id(self) -> int:
-        """The EIP-155 id in the deployments file, which the endpoints have confirmed."""
+        """Returns the EIP-155 id from the deployments file, which the endpoints have confirmed."""
 
     async def head(self) -> Block:
         """Returns the newest block."""
@@ -159,7 +164,7 @@ class Chain(Protocol):
         """Returns the block at that height on the current chain, or None above the head."""
 
     async def logs(self, first: int, last: int, addresses: Sequence[str], topics: Sequence[bytes]) -> list[Log]:
-        """Returns the logs of blocks `first`…`last` (inclusive) in order, with any of the addresses and topics 0."""
+        """Returns the logs of blocks `first`…`last` (inclusive), from these addresses with these topics 0, in order."""
 
     async def call(self, call: Call, *, sender: str | None = None, block: int | None = None) -> bytes:
         """Returns the result of a contract call without a transaction, at the head or at the end of a block.
@@ -180,20 +185,20 @@ class Chain(Protocol):
         """Returns fees at which a transaction is likely to be included soon, with a margin for a rising base fee.
 
         Args:
-            limit: upper bound in wei per gas; the margin shrinks to stay within it.
+            limit: upper bound in wei per gas. The margin shrinks to stay within the bound.
 
         Raises:
             FeesTooHighError: the next block requires more than the limit.
         """
 
     async def broadcast(self, transaction: bytes) -> None:
-        """Broadcasts a signed transaction; a transaction that the nodes already know is not an error.
+        """Broadcasts a signed transaction. It is not an error if the nodes already know the transaction.
 
         Raises:
-            InsufficientFundsError: the account cannot pay for it now.
-            TerminalError: a node calls this transaction malformed.
+            InsufficientFundsError: the account can't pay for the transaction now.
+            TerminalError: a node rejected the transaction as malformed.
             TransientError: the chain does not respond, or the nonce is used, perhaps in a block that a reorg
-                has since removed.
+                has removed since.
         """
 
     async def receipt(self, transaction_hash: bytes) -> Receipt | None:
@@ -212,18 +217,18 @@ class Chain(Protocol):
 async def read_view(
     chain: Chain, contract: Contract, address: str, function: str, *arguments: Any, block: int | None = None
 ) -> Any:
-    """Returns the result of a view function: the value, or a tuple if there are several.
+    """Returns the result of a view function: the value, or a tuple if there are several values.
 
-    An account without code returns no data for every call, as a lagging or lying node may. A result that does
-    not decode therefore says nothing about the contract.
+    An account without code returns no data for any call, and so may a lagging or lying node. A result that
+    can't be decoded therefore says nothing about the contract.
 
     Args:
-        chain: chain to ask.
+        chain: chain to query.
         contract: ABI of the contract.
         address: address of the contract.
-        function: name, or full signature if the function is overloaded.
+        function: function name, or full signature if the function is overloaded.
         arguments: arguments of the function.
-        block: block at whose end the function is called; None is the head.
+        block: block at whose end the function is called; None means the head.
 
     Raises:
         CallRevertedError: the call reverted.
@@ -282,14 +287,14 @@ class Attester(Protocol):
 
 
 class Adapter(Protocol):
-    """One GMP: recognises the messages that it accepted, and delivers them."""
+    """The adapter of one GMP. Recognises the messages that the GMP accepted, and delivers them."""
 
     @property
     def gmp(self) -> Gmp:
-        """The adapter's GMP."""
+        """Returns the adapter's GMP."""
 
     def watch(self, chain_id: int) -> Watch:
-        """Returns the GMP's logs to read on a source chain."""
+        """Returns the GMP's logs that must be read on a source chain."""
 
     def dispatches(self, chain_id: int, logs: Sequence[Log]) -> list[Dispatch]:
         """Returns the messages in the logs that Waybill's adapter sent, and ignores all other logs.
@@ -298,7 +303,7 @@ class Adapter(Protocol):
         """
 
     def delivery_gas(self, envelope: bytes) -> int:
-        """Returns the gas limit of a delivery's transaction, which depends only on what the message declares."""
+        """Returns the gas limit of a delivery's transaction, which depends only on the message's own fields."""
 
     async def attest(self, dispatch: Dispatch) -> bytes:
         """Returns the attestation for a delivery; see `Attester.attest`."""

@@ -27,7 +27,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryRequest:
-    """An overdue message, and the retry that the index requests."""
+    """An overdue message, and the retry that the index requests for it."""
 
     sequence: int  # increasing, possibly with gaps; the reader's cursor
     message_id: bytes
@@ -43,7 +43,7 @@ class RetryRequest:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> RetryRequest:
-        """Builds a request from a row with `COLUMNS`."""
+        """Builds a request from a row with the columns `COLUMNS`."""
         values = {column: row[column] for column in COLUMNS}
         values["missing_gmps"] = gmps_from_bits(values["missing_gmps"])
         values["received_gmps"] = gmps_from_bits(values["received_gmps"])
@@ -55,7 +55,7 @@ class RetryRequestSource(Protocol):
     """A read-only view of the index's retry requests."""
 
     async def requests_after(self, sequence: int, limit: int) -> list[RetryRequest]:
-        """Returns requests with a higher sequence, in order; empty if there is no index yet."""
+        """Returns the requests with a sequence above `sequence`, in order; empty if there is no index yet."""
 
     async def highest_sequence(self) -> int:
         """Returns the last request's sequence, or 0."""

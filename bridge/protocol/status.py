@@ -24,7 +24,7 @@ class Status(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether the state stays the same unless somebody acts."""
+        """Whether the state stays the same unless somebody acts on the message."""
         return self in _FINAL
 
 

@@ -1,4 +1,7 @@
-"""Quotes untrusted text, such as revert reasons and nodes' answers, so that it cannot pass for Waybill's own."""
+"""Quotes untrusted text, such as revert reasons and nodes' responses.
+
+Quoted text can't be mistaken for Waybill's own text.
+"""
 
 from __future__ import annotations
 

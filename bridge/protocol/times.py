@@ -1,4 +1,4 @@
-"""Formats points in time for programs and for people."""
+"""Formats timestamps for programs and for display."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _LAST: Final = 253_402_300_799
 def iso(seconds: float | None) -> str | None:
     """Formats Unix seconds as ISO 8601 in UTC, such as ``2026-11-28T22:00:00Z``.
 
-    With milliseconds if they are not whole.
+    Includes milliseconds if the seconds are not whole.
 
-    Times after the year 9999 become its last second.
+    Times after the year 9999 are reduced to that year's last second.
     """
     if seconds is None:
         return None
@@ -35,7 +35,7 @@ def timestamp(moment: str | None) -> float | None:
 
 
 def readable(moment: str) -> str:
-    """Converts a timestamp from the format of `iso` to that of `utc`, for people."""
+    """Converts a timestamp from the format of `iso` to that of `utc`, for display."""
     return moment[:19].replace("T", " ")
 
 

@@ -1,1 +1,1 @@
-"""Axelar: its network approves messages at the destination's Amplifier gateway."""
+"""Axelar, whose network approves messages at the destination's Amplifier gateway."""

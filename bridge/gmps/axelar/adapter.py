@@ -67,7 +67,8 @@ def axelar_message(deployment: Deployment, dispatch: Dispatch) -> AxelarMessage:
 class AxelarAdapter(BaseAdapter):
     """Approves a message at the gateway, then executes it through the adapter.
 
-    The attestation is the complete call that makes the gateway approve. If the execution reverts, the approval stands.
+    The attestation is the complete call that makes the gateway approve the message. If the execution reverts,
+    the approval remains valid.
     """
 
     CONTRACTS = AxelarContracts

@@ -1,4 +1,4 @@
-"""Axelar's attester: waits for the approval at the destination's gateway, which the Axelar network sends itself.
+"""Axelar's attester. Waits until the Axelar network has approved a message at the destination's gateway.
 
 Axelarscan shows a message's progress, but publishes nothing that a relayer could submit.
 """
@@ -12,10 +12,10 @@ from bridge.protocol.ports import AttestationPendingError, Dispatch
 
 
 class AxelarApprovals(DeploymentReader):
-    """Waits until the gateway has approved a message; then anyone may execute it."""
+    """Waits until the gateway has approved a message, after which anyone may execute it."""
 
     async def attest(self, dispatch: Dispatch) -> bytes:
-        """See `Attester.attest`. Returns no bytes, because the approval is already on chain."""
+        """See `Attester.attest`. Returns empty bytes, because the approval is already on chain."""
         destination = self._deployment.chain(dispatch.destination_chain)
         gateway = AxelarContracts.of(destination).gateway
         message = axelar_message(self._deployment, dispatch)

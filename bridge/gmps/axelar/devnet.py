@@ -71,7 +71,7 @@ class AxelarSigners(SigningAttester):
     DEFAULT_SIGNERS = SIGNERS[:THRESHOLD]
 
     async def attest(self, dispatch: Dispatch) -> bytes:
-        """Returns the call of `approveMessages` with exactly as many signatures as the threshold requires."""
+        """Returns the call to `approveMessages`, with exactly as many signatures as the threshold requires."""
         await confirm(self._chains[dispatch.source_chain], dispatch)
         destination = AxelarContracts.of(self._deployment.chain(dispatch.destination_chain))
         messages = [axelar_message(self._deployment, dispatch)]

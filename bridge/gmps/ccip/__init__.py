@@ -1,1 +1,1 @@
-"""Chainlink CCIP 2.0: verifiers sign messages, and anyone may execute them on the destination."""
+"""Chainlink CCIP 2.0. Verifiers sign messages, and anyone may execute them on the destination."""

@@ -42,7 +42,7 @@ _RESULT_GAS: Final = 150_000
 
 
 class CcipContracts(GmpContracts):
-    """CCIP's contracts on one chain; `selector` is CCIP's identifier of the chain."""
+    """CCIP's contracts on one chain. `selector` is CCIP's identifier of the chain."""
 
     GMP = Gmp.CCIP
     ADAPTER = "CcipAdapter"
@@ -116,8 +116,8 @@ class CcipAdapter(BaseAdapter):
     async def _next_transaction(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         """Returns the next execution of a message.
 
-        The off-ramp records a failure of verifiers or receiver instead of reverting, so its inner call is simulated
-        first.
+        If the verifiers or the receiver fail, the off-ramp records the failure instead of reverting, so its
+        inner call is simulated first.
         """
         if is_v1(dispatch):
             return None
@@ -137,7 +137,10 @@ class CcipAdapter(BaseAdapter):
         return Call(to=message.off_ramp, data=data, gas=gas)
 
     def _gas(self, gas_limit: int, envelope: bytes) -> int:
-        """Returns the gas that leaves `gas_limit` for the receiver: up to three nested calls retain a 64th each."""
+        """Returns the gas that leaves `gas_limit` for the receiver.
+
+        Up to three nested calls each retain 1/64 of their gas.
+        """
         needed = self.DELIVERY_GAS + self.DELIVERY_GAS_PER_BYTE * len(envelope) + gas_limit * 105 // 100
         return min(needed, _MAX_GAS)
 

@@ -33,7 +33,7 @@ SETTING: Final[tuple[Any, Any]] = (
 
 
 class CcipAttester(DeploymentReader):
-    """Waits for CCIP's executor, then fetches the verifiers' results, with which any account may execute."""
+    """Waits for CCIP's executor, then fetches the verifiers' results, which let any account execute the message."""
 
     def __init__(
         self, deployment: Deployment, chains: Mapping[int, Chain], hosts: Sequence[str], web: JsonDocuments
@@ -80,7 +80,7 @@ class CcipAttester(DeploymentReader):
         return results
 
     async def _wait_for_v1(self, dispatch: Dispatch) -> bytes:
-        """Returns no bytes once CCIP 1.6 has delivered the message, which Waybill itself cannot do."""
+        """Returns empty bytes once CCIP 1.6 has delivered the message. Waybill itself can't deliver it."""
         destination = self._deployment.chain(dispatch.destination_chain)
         arguments = (dispatch.message_id, int(dispatch.gmp))
         if await self._read(destination, destination.router, ROUTER, "hasReceived", *arguments):
@@ -93,14 +93,14 @@ class CcipAttester(DeploymentReader):
         )
 
     async def _age(self, dispatch: Dispatch) -> int:
-        """Returns the seconds from the dispatch to the destination's newest block, by the chains' clocks."""
+        """Returns the seconds from the dispatch to the destination's newest block, according to block timestamps."""
         sent = await self._chains[dispatch.source_chain].block(dispatch.block_number)
         head = await self._chains[dispatch.destination_chain].head()
         return 0 if sent is None else head.timestamp - sent.timestamp
 
 
 def _signed(document: Any, message: CcipMessage) -> dict[str, bytes] | None:
-    """Returns the verifiers' results by resolver in lower case, or None if the document belongs to another message."""
+    """Returns the verifiers' results by lower-case resolver, or None if the document is for a different message."""
     try:
         if decode_hex(document["encodedMessage"]) != message.packed:
             return None

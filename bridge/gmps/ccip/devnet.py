@@ -66,7 +66,7 @@ def _load(name: str) -> Artifact:
 
 
 async def deploy(deployer: Deployer, here: DevnetChain, others: Sequence[DevnetChain]) -> DevnetCcip:
-    """Deploys CCIP on a chain; `connect` opens its lanes.
+    """Deploys CCIP on a chain. `connect` then opens its lanes.
 
     Raises:
         DevnetError: a transaction failed.
@@ -168,7 +168,7 @@ class CcipOracles(SigningAttester):
 
 
 def _with_v_27(signature: bytes) -> bytes:
-    """Returns r and s (64 bytes) of the equivalent signature with v = 27: negating s flips v."""
+    """Returns r and s (64 bytes) of the equivalent signature with v = 27. Negating s flips v."""
     r, s, v = signature[:32], int.from_bytes(signature[32:64], "big"), signature[64]
     return r + (s if v == 27 else _CURVE_ORDER - s).to_bytes(32, "big")
 

@@ -1,4 +1,4 @@
-"""CCIP messages: read from `CCIPMessageSent` on the source, and packed into the bytes that verifiers sign."""
+"""CCIP messages, read from `CCIPMessageSent` on the source, and packed into the bytes that verifiers sign."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ _VERIFIERS_HASH: Final = slice(37, 69)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CcipMessage:
-    """A message without tokens, which Waybill never sends.
+    """A CCIP message without tokens, since Waybill never sends tokens.
 
-    Its id is the hash of its packed bytes, which end with the data.
+    Its id is the hash of its packed bytes. The packed bytes end with the data.
     """
 
     header: bytes  # the packed bytes up to the length of the data
@@ -52,7 +52,7 @@ class CcipMessage:
 
     @classmethod
     def of_log(cls, log: Log, on_ramp: str) -> Self | None:
-        """Returns the message in an on-ramp's log, or None if the log is another event.
+        """Returns the message in an on-ramp's log, or None if the log is a different event.
 
         Raises:
             NotOursError: the packed encoding differs from that of Waybill's messages, or the message carries tokens.
@@ -82,27 +82,27 @@ class CcipMessage:
 
     @property
     def packed(self) -> bytes:
-        """The encoding that verifiers sign and the off-ramp expects."""
+        """Returns the encoding that verifiers sign and the off-ramp expects."""
         return self.header + len(self.data).to_bytes(2, "big") + self.data
 
     @property
     def id(self) -> bytes:
-        """CCIP's id of the message."""
+        """Returns CCIP's id of the message."""
         return keccak(self.packed)
 
     @property
     def destination_selector(self) -> int:
-        """CCIP's selector of the destination chain."""
+        """Returns CCIP's selector of the destination chain."""
         return int.from_bytes(self.header[9:17], "big")
 
     @property
     def gas_limit(self) -> int:
-        """Gas for the receiver; an execution may raise it, but not lower it."""
+        """Returns the receiver's gas limit. An execution may raise it, but not lower it."""
         return int.from_bytes(self.header[_RECEIVER_GAS], "big")
 
     @property
     def sender(self) -> str:
-        """Address of the sender on the source chain.
+        """Returns the sender's address on the source chain.
 
         Raises:
             AddressError: the sender is not an EVM address.
@@ -111,12 +111,12 @@ class CcipMessage:
 
     @property
     def receiver(self) -> str:
-        """Address of the receiver on the destination chain."""
+        """Returns the receiver's address on the destination chain."""
         return to_checksum_address(_split(self.packed)[3])
 
     @property
     def off_ramp(self) -> str:
-        """Address of the only off-ramp that executes the message; the on-ramp names it."""
+        """Returns the address of the only off-ramp that can execute the message, as stated by the on-ramp."""
         return to_checksum_address(_split(self.packed)[1])
 
     def to_tuple(self) -> tuple[Any, ...]:
@@ -129,7 +129,7 @@ class CcipMessage:
 
 
 def encode_results(resolvers: Sequence[str], results: Sequence[bytes]) -> bytes:
-    """Encodes an attestation: for each verifier the resolver that the receiver names, and the verifier's result."""
+    """Encodes an attestation: each verifier's resolver, as listed by the receiver, and its result."""
     return encode(_RESULTS, (resolvers, results))
 
 

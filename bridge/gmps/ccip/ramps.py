@@ -29,11 +29,11 @@ async def find_on_ramps(
     Args:
         chain: Chain whose on-ramps are read.
         router: Address of CCIP's router.
-        given: Configured on-ramps, by the file's keys onRamp and onRampV1.
+        given: Configured on-ramps by their keys in the file, onRamp and onRampV1.
         selectors: CCIP's selectors of the other chains by chain name.
 
     Returns:
-        On-ramps by those keys, with configured ones taking precedence; and a list of problems, one line each.
+        On-ramps by the same keys, of which configured ones take precedence, and a list of problems, one line each.
 
     Raises:
         UnansweredError: no endpoint responded.
@@ -92,7 +92,7 @@ async def wrong_selector(chain: Chain, selector: int, ramps: Mapping[str, str]) 
 
     Args:
         chain: Chain that the selector identifies.
-        selector: CCIP's selector of the chain in the file.
+        selector: The chain's CCIP selector according to the file.
         ramps: On-ramps by the file's keys.
 
     Raises:

@@ -1,4 +1,4 @@
-"""CCIP's verifiers: the resolvers that an adapter requires for messages it sends and receives."""
+"""CCIP's verification: the verifier resolvers that an adapter requires for the messages it sends and receives."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class CcipVerifiers(ThresholdVerification):
 
     @property
     def verifiers(self) -> None:
-        """See `Verification.verifiers`. None, because a resolver may stand for a committee."""
+        """See `Verification.verifiers`. Returns None, because a resolver may stand for a committee."""
 
     def __str__(self) -> str:
         """See `Verification.__str__`."""

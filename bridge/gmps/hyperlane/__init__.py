@@ -1,1 +1,1 @@
-"""Hyperlane: validators sign checkpoints of each chain's Merkle tree."""
+"""Hyperlane, whose validators sign checkpoints of each chain's Merkle tree."""

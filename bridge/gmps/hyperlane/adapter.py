@@ -83,14 +83,14 @@ def hyperlane_message(dispatch: Dispatch) -> bytes:
 
 
 def recipient_of(dispatch: Dispatch) -> str:
-    """Returns the address of the adapter that the Mailbox delivers the message to."""
+    """Returns the address of the adapter to which the Mailbox delivers the message."""
     return from_bytes32(bytes.fromhex(str(dispatch.evidence["header"]))[_RECIPIENT])
 
 
 class HyperlaneAdapter(BaseAdapter):
     """Delivers messages with `Mailbox.process`.
 
-    A failed delivery reverts completely, and the same call may be repeated.
+    A failed delivery reverts completely, so the same call can be repeated.
     """
 
     CONTRACTS = HyperlaneContracts
@@ -132,7 +132,7 @@ class HyperlaneAdapter(BaseAdapter):
 
 
 def _leaves(contracts: HyperlaneContracts, logs: Sequence[Log]) -> dict[str, int]:
-    """Returns the leaf indexes in the tree that validators sign, by Hyperlane's message id."""
+    """Returns the messages' leaf indexes in the tree that validators sign, by Hyperlane's message id."""
     hook, types = contracts.merkle_tree_hook, ["bytes32", "uint32"]
     inserted = (read_event(log, hook, _INSERTED, types, indexed=0) for log in logs)
     return {f"0x{values[0].hex()}": values[1] for values in inserted if values is not None}

@@ -1,7 +1,7 @@
 """Hyperlane's attester: collects signed checkpoints from the locations that validators announced on chain.
 
-The destination's ISM defines whose signatures are needed. Message-id multisig ISMs are supported, and routing
-and aggregation ISMs over them, which covers Hyperlane's default deployments.
+The destination's ISM determines whose signatures are needed. Message-id multisig ISMs are supported, as are
+routing and aggregation ISMs on top of them, which covers Hyperlane's default deployments.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class HyperlaneCheckpoints(DeploymentReader):
     def __init__(
         self, deployment: Deployment, chains: Mapping[int, Chain], announcements: Mapping[int, str], web: JsonDocuments
     ) -> None:
-        """Creates an attester; `announcements` are the ValidatorAnnounce contracts by chain id."""
+        """Creates an attester. `announcements` are the addresses of the ValidatorAnnounce contracts by chain id."""
         super().__init__(deployment, chains)
         self._announcements = announcements
         self._web = web
@@ -135,7 +135,7 @@ class HyperlaneCheckpoints(DeploymentReader):
     async def _aggregated(
         self, dispatch: Dispatch, destination: ChainDeployment, modules: Sequence[str], threshold: int, depth: int
     ) -> bytes:
-        """Returns the metadata of `threshold` modules behind a table of the offsets at which each begins and ends."""
+        """Returns the metadata of `threshold` modules, preceded by a table of each one's start and end offsets."""
         table, body, start = [bytes(8)] * len(modules), b"", 8 * len(modules)
         completed, problems = 0, list[Exception]()
         for index, module in enumerate(modules):
@@ -153,7 +153,7 @@ class HyperlaneCheckpoints(DeploymentReader):
         return b"".join(table) + body
 
     async def _signed(self, dispatch: Dispatch, validators: Sequence[str], threshold: int) -> bytes:
-        """Returns the metadata of a multisig ISM: hook, root, leaf and signatures in the validators' order."""
+        """Returns a multisig ISM's metadata: hook, root, leaf and signatures in the validators' order."""
         source = self._deployment.chain(dispatch.source_chain)
         announce = self._announcements[source.chain_id]
         locations = await self._look_up(source, announce, _ANNOUNCE, "getAnnouncedStorageLocations", tuple(validators))
@@ -210,7 +210,7 @@ def public_url(location: str) -> str:
     """Returns the public URL of a validator's storage location: an Amazon or Google bucket, or plain HTTP.
 
     Raises:
-        TransientError: the location's scheme is not supported; the validator may announce another location.
+        TransientError: the location's scheme is not supported. The validator may announce a different location later.
     """
     scheme, _, rest = location.rstrip("/").partition("://")
     if scheme in ("http", "https"):

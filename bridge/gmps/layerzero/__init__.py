@@ -1,1 +1,1 @@
-"""LayerZero V2: DVNs verify packets at the destination's endpoint."""
+"""LayerZero V2, whose DVNs verify packets at the destination's endpoint."""

@@ -1,4 +1,4 @@
-"""LayerZero V2's adapter: `PacketSent` on the source; once the packet is verified, the endpoint's `lzReceive`."""
+"""LayerZero V2's adapter: `PacketSent` on the source, and the endpoint's `lzReceive` once the packet is verified."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _VERSION: Final = 1
 
 
 class LayerZeroContracts(GmpContracts):
-    """LayerZero V2's contracts on one chain; `eid` is LayerZero's identifier of the chain."""
+    """LayerZero V2's contracts on one chain. `eid` is LayerZero's identifier of the chain."""
 
     GMP = Gmp.LAYERZERO
     ADAPTER = "LayerZeroAdapter"
@@ -67,7 +67,7 @@ class Packet:
 
     @classmethod
     def of_log(cls, log: Log, endpoint: str) -> Self | None:
-        """Returns the packet in an endpoint's log, or None if the log is another event."""
+        """Returns the packet in an endpoint's log, or None if the log is a different event."""
         values = read_event(log, endpoint, PACKET_SENT, ["bytes", "bytes", "address"], indexed=0)
         if values is None or len(values[0]) < _PREFIX_LENGTH or values[0][0] != _VERSION:
             return None
@@ -80,42 +80,42 @@ class Packet:
 
     @property
     def prefix(self) -> bytes:
-        """Everything before the message."""
+        """Returns all bytes before the message."""
         return self.encoded[:_PREFIX_LENGTH]
 
     @property
     def header(self) -> bytes:
-        """The bytes that identify a packet to verifiers, together with the payload hash."""
+        """Returns the bytes that, together with the payload hash, identify a packet to verifiers."""
         return self.encoded[:_HEADER_LENGTH]
 
     @property
     def payload_hash(self) -> bytes:
-        """Hash of guid and message."""
+        """Returns the hash of guid and message."""
         return keccak(self.encoded[_HEADER_LENGTH:])
 
     @property
     def nonce(self) -> int:
-        """Position of the packet on its path, from 1."""
+        """Returns the packet's position on its path, starting at 1."""
         return int.from_bytes(self.encoded[1:9], "big")
 
     @property
     def source_eid(self) -> int:
-        """LayerZero's identifier of the source chain."""
+        """Returns LayerZero's identifier of the source chain."""
         return int.from_bytes(self.encoded[9:13], "big")
 
     @property
     def sender(self) -> bytes:
-        """The sending contract, as 32 bytes."""
+        """Returns the sending contract as 32 bytes."""
         return self.encoded[13:45]
 
     @property
     def destination_eid(self) -> int:
-        """LayerZero's identifier of the destination chain."""
+        """Returns LayerZero's identifier of the destination chain."""
         return int.from_bytes(self.encoded[45:49], "big")
 
     @property
     def receiver(self) -> str:
-        """The receiving contract.
+        """Returns the receiving contract's address.
 
         Raises:
             AddressError: the bytes are not an EVM address.
@@ -124,12 +124,12 @@ class Packet:
 
     @property
     def guid(self) -> bytes:
-        """LayerZero's id of the packet."""
+        """Returns LayerZero's id of the packet."""
         return self.encoded[81:113]
 
     @property
     def message(self) -> bytes:
-        """The payload that the sender passed to the endpoint."""
+        """Returns the payload that the sender passed to the endpoint."""
         return self.encoded[_PREFIX_LENGTH:]
 
     @property
@@ -141,9 +141,9 @@ class Packet:
 class LayerZeroAdapter(BaseAdapter):
     """Delivers packets with `lzReceive`, which anyone may call.
 
-    A failed delivery reverts completely and may be repeated. If LayerZero's executor tried first and failed, it
-    emitted an alert event, and the packet is still deliverable. There is no attestation to submit: verifiers
-    write to the destination, and a delivery is retried until they have.
+    A failed delivery reverts completely and can be repeated. If LayerZero's executor tried first and failed, it
+    emitted an alert event, and the packet can still be delivered. There is no attestation to submit: verifiers
+    write to the destination themselves, and a delivery is retried until they have done so.
     """
 
     CONTRACTS = LayerZeroContracts

@@ -1,6 +1,7 @@
 """LayerZero V2's attester.
 
-It returns nothing, because DVNs write their verification to the destination's endpoint, which the adapter reads.
+It returns empty attestations, because DVNs write their verification to the destination's endpoint, which the
+adapter reads.
 """
 
 from __future__ import annotations

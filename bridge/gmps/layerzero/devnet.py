@@ -129,9 +129,9 @@ def _create_executor(
 class LayerZeroVerifiers(SigningAttester):
     """The DVN: its signers verify packets, and its node submits and commits the verifications.
 
-    LayerZero commits the packets of a path in order. With a requested verification, the node therefore also
-    writes the missing ones of earlier packets, and those requested since the last batch. It writes one batch at
-    a time to each destination.
+    LayerZero commits the packets of a path in order. Along with a requested verification, the node therefore
+    also writes the missing verifications of earlier packets, and those requested since the last batch. It
+    writes one batch at a time to each destination.
     """
 
     DEFAULT_SIGNERS = SIGNERS[:QUORUM]
@@ -145,7 +145,7 @@ class LayerZeroVerifiers(SigningAttester):
         self._newest: dict[tuple[int, int], int] = defaultdict(int)  # highest requested block by lane
 
     async def attest(self, dispatch: Dispatch) -> bytes:
-        """Ensures that the packet is committed on the destination, and returns no bytes.
+        """Ensures that the packet is committed on the destination, and returns empty bytes.
 
         Raises:
             TransientError: the dispatch's block is no longer on its chain, or the write failed.
@@ -165,14 +165,14 @@ class LayerZeroVerifiers(SigningAttester):
         return b""
 
     async def _committed_to(self, dispatch: Dispatch) -> int:
-        """Returns the highest nonce of the path below which every packet is committed."""
+        """Returns the path's highest nonce up to which every packet is committed."""
         destination = self._deployment.chain(dispatch.destination_chain)
         endpoint, packet = LayerZeroContracts.of(destination).endpoint, Packet.of_dispatch(dispatch)
         nonce: int = await self._read(destination, endpoint, ENDPOINT, "inboundNonce", *packet.path)
         return nonce
 
     async def _write(self, deployer: Deployer, dispatch: Dispatch, newest: int) -> None:
-        """Queues the verifications of a path up to block `newest`, including the dispatch's."""
+        """Queues the verifications of a path up to block `newest`, including that of the dispatch."""
         destination = self._deployment.chain(dispatch.destination_chain)
         receiver, source_eid, _ = Packet.of_dispatch(dispatch).path
         endpoint = LayerZeroContracts.of(destination).endpoint

@@ -91,7 +91,7 @@ class LayerZeroUln(ThresholdVerification):
         )
 
     def _config(self, confirmations: int) -> tuple[Any, ...]:
-        """Returns the configuration in the ULN contract's form, with DVNs in ascending order of address."""
+        """Returns the configuration as the ULN contract's struct, with DVNs in ascending order of address."""
         required, optional = (
             sorted(dvns, key=lambda dvn: int(dvn, 16)) for dvns in (self.required_dvns, self.optional_dvns)
         )
@@ -129,7 +129,7 @@ def _function(signature: str, *arguments: object) -> bytes:
 
 
 def _types(signature: str) -> list[str]:
-    """Returns the argument types of a function signature; a tuple counts as one type."""
+    """Returns the argument types in a function signature. A tuple counts as one type."""
     inner, types, depth = signature[signature.index("(") + 1 : -1], [""], 0
     for letter in inner:
         depth += (letter == "(") - (letter == ")")

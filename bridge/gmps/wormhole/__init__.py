@@ -1,1 +1,1 @@
-"""Wormhole: guardians sign VAAs (verified action approvals)."""
+"""Wormhole, whose guardians sign VAAs (verified action approvals)."""

@@ -21,7 +21,7 @@ IMMEDIATE: Final = 200  # consistency level: guardians sign at once
 
 
 class WormholeContracts(GmpContracts):
-    """Wormhole's core on one chain; `chain_id` is Wormhole's identifier of the chain."""
+    """Wormhole's core contract on one chain. `chain_id` is Wormhole's identifier of the chain."""
 
     GMP = Gmp.WORMHOLE
     ADAPTER = "WormholeAdapter"
@@ -50,7 +50,7 @@ class WormholeContracts(GmpContracts):
 class WormholeAdapter(BaseAdapter):
     """Delivers signed VAAs.
 
-    The core keeps no replay state, so the router's receipt alone tells whether a message is delivered.
+    The core contract keeps no replay state, so only the router's receipt shows whether a message is delivered.
     """
 
     CONTRACTS = WormholeContracts
@@ -84,7 +84,7 @@ class WormholeAdapter(BaseAdapter):
     async def _simulated(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         """Falls back to the router's current adapter if the known one was replaced.
 
-        A VAA names no destination, so any adapter of the router can deliver it.
+        A VAA contains no destination, so any adapter of the router can deliver it.
         """
         try:
             return await super()._simulated(dispatch, attestation)

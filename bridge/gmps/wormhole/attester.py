@@ -30,7 +30,7 @@ ON_TESTNETS: Final = ("https://api.testnet.wormholescan.io",)
 
 
 class WormholeVaas:
-    """Fetches VAAs and checks that they belong to the message; the core checks their signatures."""
+    """Fetches VAAs and checks that they belong to the message. The core contract checks their signatures."""
 
     def __init__(self, deployment: Deployment, hosts: Sequence[str], web: JsonDocuments) -> None:
         """Creates an attester that queries the hosts in order."""
