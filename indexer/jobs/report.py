@@ -58,7 +58,7 @@ group by all order by all
 
 _LATENCIES: Final = """
 select * from latencies order by source_chain, destination_chain,
-  list_position(['attested', 'delivered', 'quorum', 'executed', 'final'], stage)
+  list_position(['attested', 'delivered', 'quorum', 'executed'], stage)
 """
 
 

@@ -29,14 +29,12 @@ def read_facts(
         paid: rows of `schemas.PAID`, of the relayer.
         chain_names: chain names by EIP-155 id.
     """
-    final = tables.final_times.c
     chosen: dict[pa.Schema, Executable] = {
         schemas.LIMITS: select(tables.stall_limits),
         schemas.DIVERGENCES: text(NOTED),
-        schemas.FINAL_TIMES: select(final.chain_id, final.block_number, final.final_time),
     }
     with engine.connect() as connection:
-        limits, divergences, final_times = (
+        limits, divergences = (
             pa.Table.from_pylist([dict(row) for row in connection.execute(rows).mappings()], schema=schema)
             for schema, rows in chosen.items()
         )
@@ -44,7 +42,6 @@ def read_facts(
         policy=saved_policy(engine),
         limits=limits,
         divergences=divergences,
-        final_times=final_times,
         attested=attested,
         paid=paid,
         chain_names=chain_names or {},

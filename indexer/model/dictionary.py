@@ -171,7 +171,7 @@ _COLUMNS: Final[dict[str, str]] = {
     "source_router": "32-byte address of the source's router",
     "source_time": "time of the route's block",
     "source_transaction": "transaction of the route",
-    "stage": "attested, delivered, quorum, executed or final",
+    "stage": "attested, delivered, quorum or executed",
     "status": "state by the message's own events (docs/concepts.md)",
     "topics": "concatenated 32-byte topics of the log",
     "transaction_hash": "32-byte hash of the transaction",

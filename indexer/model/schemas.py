@@ -204,7 +204,7 @@ LANES: Final = _schema(
 LATENCIES: Final = _schema(
     source_chain=pa.int64(),
     destination_chain=pa.int64(),
-    stage=pa.string(),  # attested, delivered, quorum, executed or final
+    stage=pa.string(),  # attested, delivered, quorum or executed
     messages=pa.int64(),  # messages for which it is known
     p50=pa.int64(),  # seconds from the route, nearest rank; null if it is known of none
     p95=pa.int64(),
@@ -226,8 +226,6 @@ CHAINS: Final = _schema(
     block_time=pa.int64(),  # of the last block read, Unix seconds
     final_block=pa.int64(),
 )
-
-FINAL_TIMES: Final = _schema(chain_id=pa.int64(), block_number=pa.int64(), final_time=pa.int64())
 
 ATTESTED: Final = _schema(message_id=pa.binary(), gmp=pa.int32(), attested_at=pa.int64())
 """When the relayer had the attestation of a delivery, Unix seconds by its clock."""

@@ -40,15 +40,12 @@ def lanes(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
     return _table("lanes", schemas.LANES, messages=messages, deliveries=deliveries)
 
 
-def latencies(
-    messages: DataFrame, deliveries: DataFrame, final_times: DataFrame, attested: DataFrame | None
-) -> DataFrame:
+def latencies(messages: DataFrame, deliveries: DataFrame, attested: DataFrame | None) -> DataFrame:
     """Returns one row per lane and stage, as `schemas.LATENCIES`.
 
     Args:
         messages: rows of `schemas.MESSAGES`.
         deliveries: rows returned by `deliveries`.
-        final_times: rows of `schemas.FINAL_TIMES`.
         attested: rows of `schemas.ATTESTED`; None without a relayer.
     """
     spark = messages.sparkSession
@@ -57,7 +54,6 @@ def latencies(
         "latencies",
         messages="{messages}",
         deliveries="{deliveries}",
-        final_times="{final_times}",
         attested="{attested}",
         asked="false" if attested is None else "true",
     )
@@ -65,7 +61,6 @@ def latencies(
         text,
         messages=messages,
         deliveries=deliveries,
-        final_times=final_times,
         attested=none if attested is None else attested,
     )
     return found.to(spark_schema(schemas.LATENCIES))

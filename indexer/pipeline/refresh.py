@@ -56,7 +56,6 @@ class StoreFacts:
         limits: rows of `schemas.LIMITS`, from the index's store.
         divergences: rows of `schemas.DIVERGENCES` that do not follow from messages and receipts; from the
             index's store.
-        final_times: rows of `schemas.FINAL_TIMES`, from the index's store.
         attested: rows of `schemas.ATTESTED`, from the relayer's store; None if there is no relayer here.
         paid: rows of `schemas.PAID`, from the relayer's store; None if there is no relayer here.
         chain_names: chain names by EIP-155 id, from the deployments file.
@@ -65,7 +64,6 @@ class StoreFacts:
     policy: StallPolicy = field(default_factory=StallPolicy)
     limits: pa.Table = field(default_factory=schemas.LIMITS.empty_table)
     divergences: pa.Table = field(default_factory=schemas.DIVERGENCES.empty_table)
-    final_times: pa.Table = field(default_factory=schemas.FINAL_TIMES.empty_table)
     attested: pa.Table | None = None
     paid: pa.Table | None = None
     chain_names: Mapping[int, str] = field(default_factory=dict[int, str])
@@ -212,12 +210,11 @@ def _refresh_gold(tables: Tables, facts: StoreFacts) -> None:
     deliveries, duplicates = tables.once(gold.deliveries(messages, receipts)), gold.duplicates(events)
     limits = gold.frame(facts.limits, messages)
     attested = None if facts.attested is None else gold.frame(facts.attested, messages)
-    final_times = gold.frame(facts.final_times, messages)
     found = gold.divergences(messages, receipts, duplicates, rules, limits=limits, policy=facts.policy)
     made = {
         "gold.duplicates": duplicates,
         "gold.lanes": gold.lanes(messages, deliveries),
-        "gold.latencies": gold.latencies(messages, deliveries, final_times, attested),
+        "gold.latencies": gold.latencies(messages, deliveries, attested),
         "gold.redundancy": gold.redundancy(deliveries),
         "gold.divergences": found.unionByName(gold.frame(facts.divergences, messages)),
     }

@@ -10,7 +10,6 @@ from sqlalchemy import Connection, Engine, Select, bindparam, case, delete, exis
 
 from bridge.protocol.status import Status
 from indexer.store import tables
-from indexer.store.finality import forget_final, noted_of
 
 _AT_ONCE: Final = 500  # messages in one transaction
 _pruned: Final = tables.pruned_messages.c
@@ -39,10 +38,8 @@ def prune(engine: Engine, before: int, kept: Mapping[int, int]) -> int:
         with engine.begin() as connection:
             rows = [dict(row) for row in connection.execute(_ended(before, kept).limit(_AT_ONCE)).mappings()]
             ids = [row["message_id"] for row in rows]
-            noted = noted_of(connection, ids)
             for table in (tables.events, tables.messages, tables.receipts):
                 connection.execute(delete(table).where(table.c.message_id.in_(ids)))
-            forget_final(connection, noted)
             _remember(connection, rows)
         gone += len(ids)
         if len(ids) < _AT_ONCE:

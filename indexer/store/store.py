@@ -21,7 +21,6 @@ from indexer.store import pauses as pause_log
 from indexer.store import tables
 from indexer.store.blocks import MAX_ROWS, BlockRange, in_pieces
 from indexer.store.engine import writing_engine
-from indexer.store.finality import note_final
 from indexer.store.pauses import PAUSE_EVENTS, pauses
 from indexer.store.retention import complete_pruned, has_pruned, pruned_among
 
@@ -127,7 +126,6 @@ class Store:
                     if before is not None:
                         _check_follows(connection, chain, position_of(before), part)
                     _replace_events(connection, chain, tables.events.c.block_number >= part.first, piece)
-                    note_final(connection, chain, before, part, range_)
                     _save_position(connection, chain, part, is_new=before is None)
 
     def remove_above(self, chain: int, range_: BlockRange) -> None:
@@ -141,7 +139,6 @@ class Store:
         with self.engine.begin() as connection:
             before = _row_of(connection, chain)
             _replace_events(connection, chain, tables.events.c.block_number >= range_.first, none)
-            note_final(connection, chain, before, range_, range_)
             _save_position(connection, chain, range_, is_new=before is None)
             checks = tables.lane_checks.c
             connection.execute(

@@ -201,15 +201,6 @@ lane_checks: Final = Table(
     Column("checked_at", Float, nullable=False),
 )
 
-final_times: Final = Table(
-    "final_times",  # when blocks with executions became final, if the index was running
-    metadata,
-    Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("block_number", BigInteger, primary_key=True, autoincrement=False),
-    Column("final_time", BigInteger, nullable=False),  # block time of the chain's head at that moment, Unix seconds
-    sqlite_with_rowid=False,
-)
-
 marks: Final = Table(
     "marks",  # messages that the running index has marked as DIVERGED, which their own rows do not show
     metadata,

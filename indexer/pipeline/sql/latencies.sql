@@ -1,6 +1,6 @@
 -- One row per lane and stage: how long messages took from the route to it, in seconds of block time, nearest rank. The columns
 -- are those of schemas.LATENCIES. `attested` is the attestation of the delivery that came first, by the relayer's clock. It is left
--- out where no relayer was asked, and `final` is there for every lane with executions, even if it is known of none.
+-- out where no relayer was asked.
 select source_chain, destination_chain, stage, count(seconds) as messages,
   percentile_disc(0.50) within group (order by seconds) as p50,
   percentile_disc(0.95) within group (order by seconds) as p95,
@@ -13,11 +13,6 @@ from (
   select source_chain, destination_chain, 'executed', executed_time - source_time
   from $messages m
   where source_block is not null and executed_time is not null
-  union all
-  select m.source_chain, m.destination_chain, 'final', f.final_time - m.source_time
-  from $messages m
-  left join $final_times f on f.chain_id = m.destination_chain and f.block_number = m.executed_block
-  where m.source_block is not null and m.executed_time is not null
   union all
   -- Two clocks: the chain's may be ahead of the relayer's.
   select d.source_chain, d.destination_chain, 'attested', greatest(a.attested_at - d.source_time, 0)

@@ -57,7 +57,7 @@ def report(lake: Lake) -> Report:
     absorbed = [{"message_id": first, "gmp": 1, "block_time": time} for time in (DAY - 1, DAY, DAY + 1)]
     write_table(lake, "gold.duplicates", absorbed)
     write_table(lake, "gold.lanes", [LANE | {"late_receipts": 3}, LANE | {"late_receipts": 4}])
-    stages = [LANE | {"stage": stage, "messages": 2, "p50": 7} for stage in ("final", "quorum", "delivered")]
+    stages = [LANE | {"stage": stage, "messages": 2, "p50": 7} for stage in ("executed", "quorum", "delivered")]
     write_table(lake, "gold.latencies", stages)
     write_table(lake, "gold.divergences", [])
     return read_report(lake.place)
@@ -86,7 +86,7 @@ def test_report_shows_the_tables_that_have_rows(report: Report, tmp_path: Path) 
         for one in tables(report, write_network(tmp_path))
     }
     lanes, stages, messages, *percentiles = shown["Latency, in seconds from the route"]
-    assert (lanes[0], stages, messages) == ("alpha → beta", ["delivered", "quorum", "final"], ["2", "2", "2"])
+    assert (lanes[0], stages, messages) == ("alpha → beta", ["delivered", "quorum", "executed"], ["2", "2", "2"])
     assert percentiles == [["7", "7", "7"], [""] * 3, [""] * 3]
     assert list(map(len, (columns[0] for columns in shown.values()))) == [2, 3, 2]
 
