@@ -7,7 +7,7 @@ wait is scaled so that there is jitter at the cap too, and no wait exceeds the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
@@ -138,48 +138,28 @@ def policy_table(overrides: Mapping[Kind, PolicyOverride]) -> Mapping[Kind, Deli
     """Returns the default table with an operator's overrides applied.
 
     Raises:
-        PolicyError: the table contradicts itself or the document.
+        PolicyError: a row contradicts itself or the document.
     """
     changed = {
         kind: replace(DEFAULT_POLICIES[kind], **override.model_dump(exclude_none=True))
         for kind, override in overrides.items()
     }
-    return validated(MappingProxyType({**DEFAULT_POLICIES, **changed}))
-
-
-def validated(policies: Mapping[Kind, DeliveryPolicy]) -> Mapping[Kind, DeliveryPolicy]:
-    """Returns the table if it is consistent.
-
-    Raises:
-        PolicyError: a row is missing or contradicts itself or the document.
-    """
-    problems = [f"{kind.name}: has no policy" for kind in Kind if kind not in policies]
-    for kind, policy in policies.items():
-        problems += (f"{kind.name}: {problem}" for problem in _problems(policy))
-    critical = policies.get(Kind.REGULATORY_ACTION_CRITICAL)
-    if critical is not None and (critical.max_retries is not None or critical.dead_letter):
-        problems.append(
-            "REGULATORY_ACTION_CRITICAL: must be retried without limit and must not become a dead letter "
-            f"(max_retries={critical.max_retries}, dead_letter={critical.dead_letter})"
-        )
+    problems = [f"{kind.name}: {problem}" for kind, policy in changed.items() for problem in _problems(kind, policy)]
     if problems:
         raise PolicyError("the delivery policies are invalid:\n" + "\n".join(f"  {problem}" for problem in problems))
-    return policies
+    return MappingProxyType({**DEFAULT_POLICIES, **changed})
 
 
-def _problems(policy: DeliveryPolicy) -> list[str]:
-    problems = []
-    if policy.max_retries is not None and policy.max_retries < 0:
-        problems.append(f"max_retries is {policy.max_retries}; it must not be negative")
-    if policy.base < 0:
-        problems.append(f"base is {policy.base} s; it must not be negative")
+def _problems(kind: Kind, policy: DeliveryPolicy) -> Iterator[str]:
     if policy.cap < policy.base:
-        problems.append(f"cap is {policy.cap} s; it must be at least base ({policy.base} s)")
-    if not 0 <= policy.jitter < 1:
-        problems.append(f"jitter is {policy.jitter}; it must be at least 0 and less than 1")
+        yield f"cap is {policy.cap} s; it must be at least base ({policy.base} s)"
     if policy.max_retries != 0 and policy.base == 0:
-        problems.append("base is 0 s; it must be greater than 0, or retries follow without a pause")
-    return problems
+        yield "base is 0 s; it must be greater than 0, or retries follow without a pause"
+    if kind is Kind.REGULATORY_ACTION_CRITICAL and (policy.max_retries is not None or policy.dead_letter):
+        yield (
+            "must be retried without limit and must not become a dead letter "
+            f"(max_retries={policy.max_retries}, dead_letter={policy.dead_letter})"
+        )
 
 
 def next_try(

@@ -234,22 +234,12 @@ class AssetClass:
     min_ttl: int  # seconds
     members: frozenset[tuple[int, bytes]]  # contracts by chain and address (32 bytes): as sender or as recipient
 
-    def holds(self, sender: tuple[int, bytes], recipient: tuple[int, bytes]) -> bool:
-        """Whether messages from that sender to that recipient concern the class's assets."""
-        return sender in self.members or recipient in self.members
-
-
-def strictest(
-    classes: Iterable[AssetClass], sender: tuple[int, bytes], recipient: tuple[int, bytes]
-) -> AssetClass | None:
-    """Returns, among the classes that apply to a message, the one with the longest minimum TTL, or None."""
-    holding = [one for one in classes if one.holds(sender, recipient)]
-    return max(holding, key=lambda one: one.min_ttl, default=None)
-
 
 def class_of(message: Message, classes: Iterable[AssetClass]) -> AssetClass | None:
-    """See `strictest`."""
-    return strictest(classes, (message.source_chain, message.sender), (message.destination_chain, message.recipient))
+    """Returns, among the classes that apply to a message, the one with the longest minimum TTL, or None."""
+    sender, recipient = (message.source_chain, message.sender), (message.destination_chain, message.recipient)
+    holding = [one for one in classes if sender in one.members or recipient in one.members]
+    return max(holding, key=lambda one: one.min_ttl, default=None)
 
 
 def ttl_violation(message: Message, classes: Iterable[AssetClass]) -> AssetClass | None:

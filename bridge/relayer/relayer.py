@@ -14,7 +14,6 @@ from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.evm.finality import FinalityRule
 from bridge.evm.sender import Sending
 from bridge.evm.supervision import retry_until_success, run_forever
-from bridge.protocol.delivery_policy import validated
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.ports import Adapter, Chain, Clock, TransientError
@@ -60,18 +59,13 @@ class Relayer:
         settings: RelaySettings,
         gate: SpendGate,
     ) -> None:
-        """Assembles the components; `run` starts them.
-
-        Raises:
-            PolicyError: The policies are inconsistent.
-        """
+        """Assembles the components; `run` starts them."""
         self._settings = settings
         self._store = store
         self._clock = clock
         self.counting = ProcessCounters(store.counters)
         self.counting.sources.append(self._counts)
         self._capacity = SeenCapacity(store.outbox, settings.reliability.dedup_capacity, clock)
-        validated(policies.operator.rows)
         self.observers = {
             deployed.chain_id: self._observer(deployed, deployment, chains, adapters, store)
             for deployed in deployment.chains

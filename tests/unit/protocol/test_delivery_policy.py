@@ -11,9 +11,10 @@ from bridge.protocol.delivery_policy import (
     DeliveryPolicy,
     GiveUpReason,
     PolicyError,
+    PolicyOverride,
     attestation_pause,
     next_try,
-    validated,
+    policy_table,
 )
 from bridge.protocol.failures import FailureKind
 from bridge.protocol.message import Kind
@@ -85,7 +86,7 @@ def test_the_retry_window_is_retries_times_cap(kind: Kind, seconds: float | None
 
 def test_every_kind_of_message_has_a_policy() -> None:
     assert set(DEFAULT_POLICIES) == set(Kind)
-    assert validated(DEFAULT_POLICIES) is DEFAULT_POLICIES
+    assert policy_table({}) == DEFAULT_POLICIES
 
 
 @given(policy=policies, attempt=st.integers(1, 40), draw=st.floats(0, 1, exclude_max=True))
@@ -136,33 +137,20 @@ def test_permanent_failure_is_not_retried_and_unknown_is() -> None:
 
 
 @for_each_case(
-    "kind, policy, complaint",
+    "kind, override, complaint",
     [
-        (Kind.PLAIN, DeliveryPolicy(-1, 1, 2, dead_letter=True), "max_retries is -1"),
-        (Kind.PLAIN, DeliveryPolicy(1, -1, 2, dead_letter=True), "base is -1"),
-        (Kind.PLAIN, DeliveryPolicy(1, 3, 2, dead_letter=True), "cap is 2 s; it must be at least base"),
-        (Kind.PLAIN, DeliveryPolicy(1, 0, 2, dead_letter=True), "without a pause"),
-        (Kind.PLAIN, DeliveryPolicy(1, 1, 2, dead_letter=True, jitter=1.0), "jitter is 1.0"),
-        (Kind.REGULATORY_ACTION_CRITICAL, DeliveryPolicy(99, 1, 2, dead_letter=False), "retried without limit"),
-        (
-            Kind.REGULATORY_ACTION_CRITICAL,
-            DeliveryPolicy(None, 1, 2, dead_letter=True),
-            "must not become a dead letter",
-        ),
+        (Kind.PLAIN, PolicyOverride(base=3, cap=2), "cap is 2.0 s; it must be at least base"),
+        (Kind.PLAIN, PolicyOverride(base=0), "without a pause"),
+        (Kind.REGULATORY_ACTION_CRITICAL, PolicyOverride(max_retries=99), "retried without limit"),
+        (Kind.REGULATORY_ACTION_CRITICAL, PolicyOverride(dead_letter=True), "must not become a dead letter"),
     ],
 )
-def test_inconsistent_table_is_refused_naming_the_row(kind: Kind, policy: DeliveryPolicy, complaint: str) -> None:
+def test_inconsistent_table_is_refused_naming_the_row(kind: Kind, override: PolicyOverride, complaint: str) -> None:
     with pytest.raises(PolicyError, match=f"{kind.name}: .*{complaint}"):
-        validated({**DEFAULT_POLICIES, kind: policy})
+        policy_table({kind: override})
 
 
 def test_all_that_is_wrong_with_a_table_is_said_at_once() -> None:
-    broken: dict[Kind, DeliveryPolicy] = {
-        kind: policy for kind, policy in DEFAULT_POLICIES.items() if kind is not Kind.ACK
-    }
-    broken[Kind.QUERY] = DeliveryPolicy(-1, 3, 2, dead_letter=False)
     with pytest.raises(PolicyError) as caught:
-        validated(broken)
-    assert all(
-        text in str(caught.value) for text in ("ACK: has no policy", "max_retries is -1", "must be at least base")
-    )
+        policy_table({Kind.QUERY: PolicyOverride(base=3, cap=2), Kind.ACK: PolicyOverride(base=0)})
+    assert all(text in str(caught.value) for text in ("QUERY: cap is 2.0 s", "ACK: base is 0"))
