@@ -1,10 +1,10 @@
 """Generates the ABIs and the router's storage layout from the compiler's output, or checks that they are current.
 
 The generated files are `bridge/protocol/abi/*.json`, `dapp/src/abi/*.ts` and `snapshots/storage.json`. The
-GMPs' errors come from their contracts in build/gmp, fetched by set-up.
+GMPs' errors come from their contracts in build/gmp, which set-up downloads.
 
-python scripts/generate_abi.py          write the files python scripts/generate_abi.py --check  fail if a file
-is outdated
+    python scripts/generate_abi.py          write the files
+    python scripts/generate_abi.py --check  fail if a file is outdated
 """
 
 from __future__ import annotations

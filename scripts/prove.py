@@ -1,13 +1,13 @@
-"""Proves the claims of tests/solidity/symbolic with halmos, and refutes the control of each.
+"""Proves the claims in tests/solidity/symbolic with halmos, and refutes the control of each claim.
 
-A claim is a function `check_X`; its control `control_X` makes the same claim about a twin without the check, or
+A claim is a function `check_X`. Its control `control_X` makes the same claim about a twin without the check, or
 about an authorised account. A claim counts as proven only if no path was cut short, and a control counts as
 refuted only if halmos found arguments for which it fails: a proof whose control also holds shows nothing. The
 last line is `<n> passed, <n> failed in <s>s`.
 
-python -m scripts.prove              bounded as in `make test-all` python -m scripts.prove --deep       more
-arguments in every list and payload, and the contracts that take minutes python -m scripts.prove Receiving
-only contracts whose name contains this
+    python -m scripts.prove              the bounds of `make test-all`
+    python -m scripts.prove --deep       more arguments in every list and payload, and contracts that take minutes
+    python -m scripts.prove Receiving    only contracts whose name contains this
 """
 
 import argparse

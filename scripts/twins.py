@@ -6,8 +6,8 @@ instead of the real one (tests/solidity/TestedRouter.sol, tests/solidity/atomic/
 
 The last line is `<n> passed, <n> failed in <s>s`.
 
-python -m scripts.twins          every twin python -m scripts.twins forged   twins whose name contains one of
-the arguments
+    python -m scripts.twins          every twin
+    python -m scripts.twins forged   twins whose name contains one of the arguments
 """
 
 import argparse

@@ -31,7 +31,7 @@ def decode_error(
         raise CliError(
             f"{data[:10]} is not an error of Waybill or of a GMP: it is an error of the recipient, or not revert data",
             code=ExitCode.UNKNOWN_ID,
-            next_step="look the first four bytes up in the recipient's ABI",
+            next_step="look up the first four bytes in the recipient's ABI",
         )
     drawn = [facts(_described(found, depth)) for depth, found in _nested(revert)]
     result(asdict(revert), render=lambda console: console.print(*drawn, sep="\n"))

@@ -130,7 +130,7 @@ def status() -> None:
         text = ", ".join(
             f"{chain.name} {chain.state.value} ({f'see {chain.log}' if chain.log else chain.url})" for chain in broken
         )
-        raise CliError(f"the devnet is broken: {text}", next_step="waybill devnet down, then waybill devnet up")
+        raise CliError(f"the devnet is not working: {text}", next_step="waybill devnet down, then waybill devnet up")
 
 
 def _print(chains: tuple[ChainStatus, ...]) -> None:

@@ -190,7 +190,7 @@ def decide(
         _draft(letter, decision, rationale, maker, draft, **reissue)
         return
     if draft is not None:
-        raise UsageError("--draft needs --maker or --signature", next_step="name the maker with --maker")
+        raise UsageError("--draft needs --maker or --signature", next_step="pass the maker with --maker ADDRESS")
     _print_decided(_on_letters(letter, lambda review, one: review.decide(one, decision.stored, rationale, **reissue)))
 
 

@@ -76,14 +76,14 @@ def gmps(text: str, usable: Collection[Gmp] = tuple(Gmp), where: str = "") -> tu
         raise UsageError(str(error), next_step=next_step) from error
     for gmp in named:
         if gmp not in usable:
-            raise UsageError(f"{where} has no {gmp.label}", next_step=next_step)
+            raise UsageError(f"{where} does not support {gmp.label}", next_step=next_step)
     twice = sorted({gmp.label for gmp in named if named.count(gmp) > 1})
     if twice:
         raise UsageError(
             f"{', '.join(twice)} appears more than once in {text!r}; each GMP carries a message once per attempt"
         )
     if not named:
-        raise UsageError("no GMP given", next_step=next_step)
+        raise UsageError("no GMP is given", next_step=next_step)
     return named
 
 

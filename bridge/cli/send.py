@@ -62,7 +62,9 @@ def send(
         raise UsageError(f"--quorum {quorum} can't be reached with {len(named)} GMPs; choose 1 to {len(named)}")
     receiver = recipient or target.examples.get("inbox")
     if receiver is None:
-        raise UsageError(f"chain {target.name} has no example inbox", next_step="give --recipient")
+        raise UsageError(
+            f"chain {target.name} has no example inbox", next_step="pass the recipient's address with --recipient"
+        )
     to_bytes32(receiver)  # raises AddressError
     request = RouteRequest(
         destination=target.chain_id,
@@ -141,7 +143,7 @@ async def _refuse_unexecutable(
         raise CliError(
             f"{request.recipient} on {target.name} is not a contract: the message would be paid for and "
             "delivered, but not executed (recipients implement IERC7786Recipient)",
-            next_step="give a contract with --recipient, or add --anyway",
+            next_step="pass a contract's address with --recipient, or add --anyway",
         )
     demand = await RouterReader(there, target.router).demand(request.recipient, origin.chain_id)
     counted = [gmp for gmp in request.named if demand.gmps is None or gmp in demand.gmps]

@@ -47,7 +47,7 @@ class BlockingClient:
         account: BaseAccount | None = None,
         asset_classes: Sequence[AssetClass] = (),
     ) -> None:
-        """Creates a client, see `Client`. Entering the context connects to the deployment's chains."""
+        """Creates a client; see `Client`. Entering the context connects to the deployment's chains."""
         self._asset_classes = asset_classes
         self._deployment = deployment
         self._account = account

@@ -1,4 +1,4 @@
-"""The client: requests, results, errors, and the account that calls a network's routers."""
+"""The client with its requests, results and errors. It calls a network's routers with one account."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ USUAL_GMP_SECONDS: Final = 10.0
 
 
 class RefusedError(Exception):
-    """A contract rejected the call; the message gives the rule and, where known, the remedy.
+    """A contract rejected the call. The message states the rule and, where known, the remedy.
 
     Attributes:
         revert: The decoded revert, or None if it can't be decoded.
@@ -59,7 +59,7 @@ class RefusedError(Exception):
 
     @classmethod
     def of(cls, what: str, data: bytes, otherwise: str = "") -> Self:
-        """Creates an error from revert data; `otherwise` is the advice if the data gives none."""
+        """Creates an error from revert data. `otherwise` is the advice to give if the data implies none."""
         revert = decode_revert(data)
         advice = (revert.advice or revert.meaning) if revert else otherwise
         error = cls(f"{what}: {explain_revert(data)}" + (f"; {advice}" if advice else ""))
@@ -68,11 +68,11 @@ class RefusedError(Exception):
 
 
 class FeeCapError(RefusedError):
-    """The fee exceeds the cap; nothing was sent."""
+    """The fee exceeds the cap. Nothing was sent."""
 
 
 class NothingToRetryError(RefusedError):
-    """The message has ended on its destination, so a retry would cost a fee without effect; nothing was sent."""
+    """The message has ended on its destination, so a retry would cost a fee without effect. Nothing was sent."""
 
     def __init__(self, message_id: bytes, destination: str, *, executed: bool) -> None:
         how = "was executed" if executed else "expired or was cancelled"
@@ -82,7 +82,7 @@ class NothingToRetryError(RefusedError):
 
 
 class TtlTooShortError(RefusedError):
-    """The message would expire before it could arrive; nothing was sent."""
+    """The message would expire before it could arrive. Nothing was sent."""
 
     def __init__(self, ttl: int, source: str, finality: float, gmp_time: float) -> None:
         super().__init__(
@@ -92,7 +92,7 @@ class TtlTooShortError(RefusedError):
 
 
 class NoRecipientError(RefusedError):
-    """The recipient's address has no contract, so the message could not be executed; nothing was sent."""
+    """The recipient's address has no contract, so the message could not be executed. Nothing was sent."""
 
     def __init__(self, recipient: str, destination: str) -> None:
         super().__init__(
@@ -145,7 +145,7 @@ class RouteRequest:
 
 
 def named_gmps(gmps: Sequence[Gmp | str]) -> tuple[Gmp, ...]:
-    """Parses GMPs given as numbers or names; a string may contain several names, separated by commas.
+    """Parses GMPs given as numbers or names. A string may contain several names, separated by commas.
 
     Raises:
         UnknownGmpError: no GMP has that name.
@@ -204,9 +204,9 @@ class Client:
 
         Args:
             deployment: The network's deployment.
-            chains: Connections by chain id, such as those of `bridge.evm.chain.open_chains`; chains that are
+            chains: Connections by chain id, such as those from `bridge.evm.chain.open_chains`. Chains that are
                 left out can't be used.
-            account: Signs transactions; without one, the client only reads.
+            account: Account that signs transactions. Without it, the client only reads.
             asset_classes: Classes whose minimum TTLs apply to routed messages.
         """
         self._asset_classes = asset_classes
@@ -218,7 +218,7 @@ class Client:
         """Returns each GMP's current fee for a message, in wei.
 
         Raises:
-            RefusedError: a GMP cannot carry the message.
+            RefusedError: a GMP can't carry the message.
             DeploymentError: the source has no adapter for a GMP.
         """
         router = RouterReader(self._chain(source), source.router)
@@ -239,7 +239,7 @@ class Client:
     async def _priced(
         self, source: ChainDeployment, message: Message, gmps: Sequence[Gmp], min_dispatched: int
     ) -> dict[Gmp, int]:
-        """Returns each GMP's fee in wei; 0 for a GMP without a quote, if enough others have one."""
+        """Returns each GMP's fee in wei. The fee is 0 for a GMP without a quote if enough other GMPs have one."""
         fees: dict[Gmp, int] = {}
         refusals: list[RefusedError] = []
         for gmp in gmps:
@@ -264,15 +264,15 @@ class Client:
     async def route(self, source: int | str, request: RouteRequest) -> Sent:
         """Sends a new message and waits until its transaction is included.
 
-        A TTL below the minimum of the message's asset class is raised to it. Without a TTL, the message gets the
-        recommended TTL of its kind, or the time it needs to arrive, whichever is longer.
+        A TTL below the minimum of the message's asset class is raised to that minimum. Without a TTL, the
+        message gets the recommended TTL of its kind or the time that it needs to arrive, whichever is longer.
 
         Raises:
             TtlTooShortError: the message would expire before it could arrive; nothing was sent.
             NoRecipientError: the recipient has no contract, according to a reachable destination; nothing was sent.
             FeeCapError: the fees exceed `request.max_fee`; nothing was sent.
             RefusedError: the router rejected the call.
-            DeploymentError: the network lacks a chain or an adapter.
+            DeploymentError: the network does not have the chain or an adapter.
         """
         origin = self._deployment.chain(source)
         call = await self.route_call(source, request, self._sender)
@@ -285,7 +285,7 @@ class Client:
         Args:
             source: Chain id or name.
             request: Message to send.
-            sender: Account that sends it and receives refunds.
+            sender: Account that sends the transaction and receives refunds.
 
         Raises:
             TtlTooShortError, NoRecipientError, FeeCapError, RefusedError, DeploymentError: see `route`.
@@ -335,9 +335,9 @@ class Client:
 
         Args:
             message: The unchanged message.
-            gmps: Any GMPs; existing receipts still count.
+            gmps: GMPs to retry over, old or new. Existing receipts still count.
             min_dispatched: Number of GMPs that must accept the message for the call to succeed.
-            max_fee: Cap of the fee in wei; no cap if None.
+            max_fee: Maximum fee in wei; None means no maximum.
             even_if_ended: Whether to retry a message that has ended on its destination.
 
         Raises:
@@ -425,7 +425,7 @@ class Client:
         return Call(to=destination.router, data=data, value=sum(fees.values()))
 
     async def expire(self, message: Message) -> Receipt:
-        """Marks an overdue message as expired, permanently; anyone may call this.
+        """Marks an overdue message as expired, permanently. Anyone may call this.
 
         Raises:
             RefusedError: the TTL has not elapsed, or the message has already ended.
@@ -441,7 +441,7 @@ class Client:
         return await self._transact(self._deployment.chain(source), ROUTER.encode("appointRetrier", retrier), 0)
 
     async def refuse_ended(self, message: Message) -> None:
-        """Checks that a message has not ended on its destination; an unreachable destination passes.
+        """Checks that a message has not ended on its destination. Passes if the destination is unreachable.
 
         Raises:
             NothingToRetryError: the message has ended.
@@ -513,7 +513,7 @@ class Client:
         )
 
     def _draft(self, origin: ChainDeployment, request: RouteRequest, sender: str) -> Message:
-        """Returns the message as the router will create it, except for nonce and time; suitable for quotes."""
+        """Returns the message as the router will create it, except for nonce and time. Suitable for quotes."""
         destination = self._deployment.chain(request.destination)
         return Message(
             source_chain=origin.chain_id,
@@ -533,7 +533,7 @@ class Client:
         )
 
     async def _ttl(self, origin: ChainDeployment, request: RouteRequest) -> int:
-        """Returns the requested TTL in seconds, or the recommended one of the kind, but long enough to arrive."""
+        """Returns the requested TTL in seconds, or the kind's recommended TTL, but at least the time to arrive."""
         if request.ttl is not None:
             return request.ttl
         recommended = default_ttl(request.kind)
@@ -563,12 +563,12 @@ class Client:
 
 
 def cancellation_of(message: Message) -> Message:
-    """Returns the message that cancels another one, except for nonce and time; suitable for quotes."""
+    """Returns the message that cancels another message, except for nonce and time. Suitable for quotes."""
     return _about(message, Kind.CANCELLATION)
 
 
 def report_of(message: Message) -> Message:
-    """Returns the message that reports another one's outcome, except for nonce, time and outcome.
+    """Returns the message that reports another message's outcome, except for nonce, time and outcome.
 
     Suitable for quotes.
     """
@@ -655,11 +655,11 @@ async def seconds_to_finality(chain: Chain, deployed: ChainDeployment) -> float:
 async def transact(chain: Chain, account: BaseAccount | Signer, call: Call, *, nonce: int | None = None) -> Receipt:
     """Sends one transaction and waits until it is included, raising its fees every 15 seconds.
 
-    Suitable for accounts that send one transaction at a time; the relayer uses the nonce ledger (`bridge.evm`).
+    Suitable for accounts that send one transaction at a time. The relayer uses the nonce ledger instead (`bridge.evm`).
 
     Args:
         chain: Connected chain.
-        account: Signs and pays.
+        account: Account that signs and pays.
         call: Target, calldata and value.
         nonce: The account's next nonce, if the caller counts nonces; None queries the chain.
 
@@ -717,7 +717,7 @@ async def _included(chain: Chain, account: BaseAccount | Signer, unsigned: Unsig
 
 
 async def _broadcast(chain: Chain, account: BaseAccount | Signer, unsigned: UnsignedTransaction) -> bytes:
-    """Signs and broadcasts a transaction; returns its hash.
+    """Signs and broadcasts a transaction, and returns its hash.
 
     Raises:
         RefusedError: the account lacks funds, or another of its transactions used the nonce, so this one was dropped.
@@ -744,7 +744,7 @@ async def _broadcast(chain: Chain, account: BaseAccount | Signer, unsigned: Unsi
         others = f"{waiting} still pending" if waiting else "one at the same time"
         raise RefusedError(
             f"account {sender} sent other transactions on chain {chain.chain_id} ({others}), so this "
-            "transaction was not sent: wait for them and try again, or use another account"
+            "transaction was not sent: wait for them and try again, or use a different account"
         ) from error
     return signed.hash
 

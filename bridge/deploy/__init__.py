@@ -1,1 +1,1 @@
-"""Deploys Waybill's contracts on the chains of a network and writes the deployments file."""
+"""Deploys Waybill's contracts to the chains of a network, and writes the deployments file."""

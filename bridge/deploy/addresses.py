@@ -1,4 +1,4 @@
-"""The table of public chains with the GMPs' contracts on them, and network plans created from it.
+"""The table of public chains with the GMPs' contracts on them, and network plans created from this table.
 
 `scripts/network_addresses.py` generates the table from the GMPs' own registries.
 """
@@ -26,7 +26,7 @@ _DVNS: Final = 2
 
 
 class UnknownChainError(ValueError):
-    """The address table lacks a chain, or the chains can't form a network."""
+    """A chain is not in the address table, or the chains can't form a network."""
 
 
 class LayerZeroParts(FileSection):
@@ -51,7 +51,7 @@ class PublicChain(FileSection):
 
 
 class AddressTable(FileSection):
-    """All public chains by name, and the packages that the addresses come from."""
+    """All public chains by name, and the packages from which the addresses were taken."""
 
     registries: dict[str, str]
     chains: dict[str, PublicChain]
@@ -71,7 +71,7 @@ class AddressTable(FileSection):
             ) from None
 
     def gmps_between(self, one: str, other: str) -> list[Gmp]:
-        """Returns the GMPs that both chains have."""
+        """Returns the GMPs that both chains support."""
         missing = {*self.chain(one).missing, *self.chain(other).missing}
         return [gmp for gmp in Gmp if gmp.label not in missing]
 
@@ -94,7 +94,7 @@ def is_testnet(deployment: Deployment) -> bool:
 
 
 def create_plan(network: str, names: Sequence[str], gmps: AbstractSet[Gmp]) -> dict[str, Any]:
-    """Creates a network file for public chains, with `${PLACEHOLDERS}` for values that no registry has.
+    """Creates a network file for public chains, with `${PLACEHOLDERS}` for values that no registry contains.
 
     Args:
         network: Name of the network.
@@ -102,8 +102,8 @@ def create_plan(network: str, names: Sequence[str], gmps: AbstractSet[Gmp]) -> d
         gmps: GMPs to use on the chains that have them.
 
     Raises:
-        UnknownChainError: a chain is unknown or repeated, there are fewer than two, testnets and mainnets are mixed, or
-            two chains share fewer GMPs than the floor requires.
+        UnknownChainError: a chain is unknown or repeated, there are fewer than two, testnets and mainnets are
+            mixed, or two chains share fewer GMPs than the floor requires.
     """
     table = address_table()
     chains = {name: table.chain(name) for name in names}
@@ -157,7 +157,10 @@ def _planned(name: str, chain: PublicChain, chains: dict[str, PublicChain], gmps
 
 
 def _uln(name: str, chain: PublicChain, chains: dict[str, PublicChain]) -> dict[str, Any]:
-    """Returns LayerZero's verification. Its DVN operators are on every chain, because both ends must use the same."""
+    """Returns LayerZero's verification.
+
+    It uses DVN operators that are on every chain, because both ends must use the same DVNs.
+    """
     prefix = f"{_variable(name)}_LAYERZERO"
     with_layerzero = [other for other in chains.values() if Gmp.LAYERZERO.label in other.gmps]
     common = [dvn for dvn in chain.layerzero.dvns if all(dvn in other.layerzero.dvns for other in with_layerzero)][
@@ -182,6 +185,6 @@ def _snake(key: str) -> str:
 
 
 def defaults(document: dict[str, Any]) -> Iterator[str]:
-    """Yields a line for each GMP whose verification the network file leaves to the GMP, with the verifiers."""
+    """Yields a line for each GMP whose verification the network file leaves to the GMP, with the GMP's verifiers."""
     used = {gmp for chain in document["chains"] for gmp, chosen in chain["verification"].items() if chosen == DEFAULT}
     yield from (f"{gmp}: {adapter_class(Gmp.parse(gmp)).CONTRACTS.VERIFIED_BY}" for gmp in sorted(used))

@@ -1,7 +1,7 @@
 """Waybill's compiled contracts.
 
-In a checkout, forge compiles them. An installed package contains the output from when it was built; because the build
-runs this module before any dependency is installed, it uses the standard library alone.
+In a checkout, forge compiles them. An installed package contains the compiled contracts. The package build runs
+this module before any dependency is installed, so it only uses the standard library.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TAIL: Final = 12  # lines of output that an error shows
 
 
 class ForgeError(Exception):
-    """The contracts are not compiled or cannot be compiled; the message contains the end of forge's output."""
+    """The contracts are not compiled or can't be compiled. The message contains the end of forge's output."""
 
 
 def is_checkout() -> bool:
@@ -55,7 +55,7 @@ def creation_code(name: str) -> bytes:
 
 
 async def compile_contracts() -> None:
-    """Compiles the contracts in a checkout; does nothing in an installed package, which contains them.
+    """Compiles the contracts in a checkout. Does nothing in an installed package, which contains them.
 
     Raises:
         ForgeError: forge is missing or failed.

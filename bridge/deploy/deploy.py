@@ -73,23 +73,23 @@ async def deploy(
     *,
     accept_single_verifier: bool = False,
 ) -> Deployed:
-    """Brings all chains of a network to the planned state and writes the deployments file.
+    """Brings all chains of a network to the planned state, and writes the deployments file.
 
     The deployment is idempotent: existing contracts and settings are kept, and a repeated run changes nothing.
 
     Args:
         plan: Network to deploy.
-        signer: Account of the owner, with funds on every chain: the plan's owner, or an account that has since
-            accepted ownership.
+        signer: Account of the owner, with funds on every chain. The owner is the plan's owner, or an account
+            that has accepted ownership since.
         target: Path of the deployments file.
         progress: Callback for progress lines.
         accept_single_verifier: Whether a GMP may rely on a single verifier.
 
     Raises:
-        PlanError: the plan of a public network does not name roles or verifiers.
+        PlanError: the plan of a public network does not specify roles or verifiers.
         DeployError: a chain contradicts the plan, the account is not the owner, or Foundry failed.
-        WrongChainError: an endpoint serves another chain.
-        TransientError: a chain cannot be reached.
+        WrongChainError: an endpoint serves a different chain.
+        TransientError: a chain can't be reached.
     """
     require_security(plan, accept_single_verifier=accept_single_verifier)
 
@@ -132,7 +132,7 @@ async def preview(
     """Returns the transactions that `deploy` would send, with their cost.
 
     Needs neither a key nor funds. Arguments and errors are those of `deploy`. With `safe`, previews
-    `deploy_by_safe` and makes its checks.
+    `deploy_by_safe`, including its checks.
     """
     require_security(plan, accept_single_verifier=accept_single_verifier)
     async with _compare(plan, target, progress) as (chains, works, _):
@@ -149,17 +149,17 @@ async def deploy_by_safe(
     *,
     accept_single_verifier: bool = False,
 ) -> list[Batch] | Deployed:
-    """Writes the missing transactions as a Safe's batches or, once its owners executed them, the deployments file.
+    """Writes the missing transactions as batches for a Safe, or the deployments file once they are executed.
 
     Args:
         plan: Network to deploy.
-        safe: Owner of the routers: the plan's owner, or a Safe that has since accepted ownership.
-        target: Path of the deployments file; the batches are written to a folder beside it.
+        safe: Owner of the routers, which is the plan's owner or a Safe that has accepted ownership since.
+        target: Path of the deployments file. The batches are written to a folder beside it.
         progress: Callback for progress lines.
         accept_single_verifier: Whether a GMP may rely on a single verifier.
 
     Raises:
-        DeployError: see `deploy`; or the Safe does not exist or is not the owner.
+        DeployError: see `deploy`; also if the Safe does not exist or is not the owner.
     """
     require_security(plan, accept_single_verifier=accept_single_verifier)
     folder = target.with_suffix(".safe")
@@ -189,7 +189,7 @@ async def _write_batches(works: Sequence[ChainWork], chains: Sequence[EvmChain],
 
 
 def _save_blocks(folder: Path, heads: dict[str, int]) -> None:
-    """Saves blocks that precede the routers' creation, for the start blocks in the deployments file."""
+    """Saves blocks from before the routers' creation, to be used as start blocks in the deployments file."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / _START_BLOCKS).write_text(json.dumps(_saved_blocks(folder) | heads, indent=2) + "\n")
 
@@ -314,7 +314,7 @@ async def _require_owning_safe(
 
 
 def _require_owner(plan: NetworkPlan, works: Sequence[ChainWork], account: str, *, always: bool = False) -> None:
-    """Checks that the account is the owner where transactions are missing; with `always`, on every chain.
+    """Checks that the account is the owner on each chain with missing transactions or, with `always`, on every chain.
 
     Raises:
         DeployError: the account is not the owner.
@@ -338,10 +338,10 @@ def _require_owner(plan: NetworkPlan, works: Sequence[ChainWork], account: str, 
 
 
 async def _check(planned: PlannedChain, chain: EvmChain) -> None:
-    """Checks that the contracts that the plan relies on exist on a chain.
+    """Checks that the contracts on which the plan relies exist on a chain.
 
     Raises:
-        DeployError: the chain lacks some of them.
+        DeployError: some of them do not exist on the chain.
     """
     contracts = {"the CREATE2 factory": CREATE2_FACTORY}
     for gmp, section in planned.gmps.items():
@@ -360,7 +360,7 @@ async def _complete(plan: NetworkPlan, chains: Sequence[EvmChain]) -> NetworkPla
     """Returns the plan completed with the GMP contracts that the file omits, as read from the chains.
 
     Raises:
-        DeployError: the file's contracts or chain identifiers disagree with a chain's.
+        DeployError: the file's contracts or chain identifiers disagree with those on a chain.
     """
     completed, problems = [], []
     for planned, chain in zip(plan.chains, chains, strict=True):
@@ -381,7 +381,7 @@ def _is_address(text: str) -> bool:
 
 
 async def _deployed(plan: NetworkPlan, chains: Sequence[EvmChain], previous: Deployment | None) -> list[str]:
-    """Returns the routers in the deployments file that exist on chain; none after a devnet was restarted."""
+    """Returns the routers in the deployments file that exist on chain. After a devnet was restarted, none do."""
     known = {chain.chain_id: chain.router for chain in previous.chains} if previous else {}
     named = [
         (chain, known[planned.chain_id])
@@ -393,10 +393,10 @@ async def _deployed(plan: NetworkPlan, chains: Sequence[EvmChain], previous: Dep
 
 
 def _refuse_shared_routers(plan: NetworkPlan, router: str, target: Path) -> None:
-    """Checks that no other network's deployments file beside the target names the plan's routers.
+    """Checks that no deployments file of another network, in the target's folder, contains the plan's routers.
 
     Raises:
-        DeployError: another network has the routers, so two network files would control them.
+        DeployError: another network has the same routers, so two network files would control them.
     """
     ids = {chain.chain_id: chain.name for chain in plan.chains}
     for file in sorted(target.parent.glob("*.json")):
@@ -411,7 +411,7 @@ def _refuse_shared_routers(plan: NetworkPlan, router: str, target: Path) -> None
             raise DeployError(
                 f"{file} already has the router {router} on {', '.join(shared)}, as network {other.network!r}; two network"
                 f" files must not control one router. Change networks/{other.network}.json and deploy with --network"
-                f" {other.network}, or give this network another owner, which determines the addresses"
+                f" {other.network}, or give this network a different owner, since the owner determines the addresses"
             )
 
 
@@ -459,7 +459,7 @@ async def _describe(
 
 
 async def _start_block(work: ChainWork, chain: EvmChain, before: int | None, previous: Deployment | None) -> int:
-    """Returns a block that is not newer than the router: `before`, if it is known."""
+    """Returns a block that is not newer than the router. This is `before` if it is known."""
     router = work.contracts.router.address
     if before is not None:
         return before
@@ -479,11 +479,11 @@ def _previous(target: Path) -> Deployment | None:
         return None
     except DeploymentError as error:
         # The routers in the file may exist; deploying a second network over it would hide the first.
-        raise DeployError(f"{error}\nrepair the file, or delete it if its contracts are not in use") from error
+        raise DeployError(f"{error}\ncorrect the file, or delete it if its contracts are not in use") from error
 
 
 def _write(deployment: Deployment, target: Path) -> bool:
-    """Writes the deployments file atomically; returns whether it changed."""
+    """Writes the deployments file atomically. Returns whether it changed."""
     text = deployment.to_json()
     if target.exists() and target.read_text() == text:
         return False

@@ -17,7 +17,7 @@ from bridge.protocol.ports import read_view
 async def find_drift(
     plan: NetworkPlan, planned: PlannedChain, chain: EvmChain, deployed: Mapping[str, GmpSection]
 ) -> list[str]:
-    """Returns the differences between the plan and one chain, one line each: addresses, floors, verifiers, roles.
+    """Returns the differences between the plan and one chain in addresses, floors, verifiers and roles, one line each.
 
     Args:
         plan: The network's plan.
@@ -45,7 +45,7 @@ async def find_drift(
 
 
 async def _owner_changes(plan: NetworkPlan, planned: PlannedChain, chain: EvmChain, router: str) -> AsyncIterator[str]:
-    """Yields roles and floors that the owner has changed since the deployment, which keeps them."""
+    """Yields roles and floors that the owner has changed since the deployment. A new deployment would keep them."""
     for role in ROLES:
         actual, planned_account = await read_view(chain, ROUTER, router, role), plan.appointed(role, planned)
         if planned_account is not None and actual != planned_account.lower():

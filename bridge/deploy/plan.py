@@ -1,4 +1,4 @@
-"""The network file, which contains the decisions about a network before anything is deployed."""
+"""The network file, which contains all decisions about a network that must be made before it is deployed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bridge.protocol.ports import Chain
 
 
 class PlanError(ValueError):
-    """A network file is invalid; the message lists every problem."""
+    """A network file is invalid. The message lists every problem."""
 
 
 Role = Literal["guardian", "revoker", "tripwire"]
@@ -68,7 +68,7 @@ class PlannedChain(FileSection):
 
 
 class NetworkPlan(FileSection):
-    """Chains whose routers are to be connected, and the routers' owner and roles."""
+    """The plan of a network: the chains whose routers are to be connected, and the routers' owner and roles."""
 
     version: Literal[1]
     network: str = Field(pattern=r"^[a-z0-9-]+$")
@@ -106,19 +106,19 @@ class NetworkPlan(FileSection):
         return self
 
     def appointed(self, role: Role, here: PlannedChain) -> str | None:
-        """Returns the account with a role on a chain, or None if the file names none."""
+        """Returns the account with a role on a chain, or None if the file specifies none."""
         account: str | None = getattr(here, role, None) or getattr(self, role)
         return account
 
     def connections(
         self, here: PlannedChain, gmp: Gmp, owner: str | None = None
     ) -> Iterator[tuple[PlannedChain, Connection]]:
-        """Yields every other chain that a GMP connects this chain with.
+        """Yields every other chain to which a GMP connects this chain.
 
         Args:
             here: This chain.
             gmp: The GMP.
-            owner: Owner of this chain's router, if no longer the plan's owner.
+            owner: Owner of this chain's router, if it is no longer the plan's owner.
         """
         for there in self.chains:
             if there is not here and gmp.label in there.gmps:

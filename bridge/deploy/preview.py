@@ -37,7 +37,7 @@ class ChainPreview:
         return sum(map(self.cost_of, self.estimates))
 
     def cost_of(self, estimate: Estimate) -> int:
-        """Returns the cost of one transaction in wei, without a rollup's data fee."""
+        """Returns the cost of one transaction in wei, excluding a rollup's data fee."""
         return estimate.gas * self.price
 
 
@@ -45,7 +45,7 @@ async def preview_chain(work: ChainWork, chain: EvmChain) -> ChainPreview:
     """Simulates one chain's missing transactions as the owner.
 
     Raises:
-        DeployError: a transaction would revert, or the endpoint cannot simulate.
+        DeployError: a transaction would revert, or the endpoint can't simulate transactions.
     """
     estimates = await simulated(work.planned.name, chain, work.owner, work.missing)
     return ChainPreview(work.planned.name, estimates, await gas_price(chain))
@@ -63,7 +63,7 @@ async def simulated(
     """Returns the estimates of transactions that are sent in sequence.
 
     Raises:
-        DeployError: a transaction would revert, or the endpoint cannot simulate.
+        DeployError: a transaction would revert, or the endpoint can't simulate transactions.
     """
     if not transactions:
         return ()

@@ -1,4 +1,4 @@
-"""Batches for a Safe: files to import in the Safe app, and the hashes that its owners compare before signing."""
+"""Batches for a Safe: files to import into the Safe app, and the hashes that the owners compare before signing."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Batch:
 
     @property
     def gas(self) -> int:
-        """Returns the gas of all calls."""
+        """Returns the total gas of all calls."""
         return sum(estimate.gas for estimate in self.estimates)
 
 
@@ -120,7 +120,7 @@ async def make_batches(
 
 
 def save(batches: Sequence[Batch], folder: Path) -> None:
-    """Writes the batches' files and removes those of an earlier run."""
+    """Writes the batches' files, and removes those of an earlier run."""
     for old in folder.glob("*/*.json"):
         old.unlink()
     for batch in batches:
@@ -172,7 +172,7 @@ def _to_sign(chain_id: int, safe: str, nonce: int, multi_send: str, part: Sequen
 
 
 def _batch_file(batch: Batch) -> dict[str, Any]:
-    """Returns a file of Safe's transaction builder, as github.com/safe-global/safe-react-apps writes it."""
+    """Returns a file for Safe's transaction builder, in the format of github.com/safe-global/safe-react-apps."""
     calls = [estimate.transaction for estimate in batch.estimates]
     meta = {
         "name": batch.title,
@@ -202,7 +202,7 @@ def _batch_file(batch: Batch) -> dict[str, Any]:
 
 
 def checksum(document: dict[str, Any]) -> str:
-    """Returns the checksum that the app expects in an imported file: the hash with sorted keys and without the name."""
+    """Returns the checksum that the app expects in an imported file: a hash over the sorted keys, without the name."""
     return "0x" + keccak(text=_serialised(document | {"meta": document["meta"] | {"name": None}})).hex()
 
 

@@ -1,4 +1,4 @@
-"""Checks that the plan of a public network names roles, quorums and verifiers before anything is deployed."""
+"""Checks that the plan of a public network specifies roles, quorums and verifiers before anything is deployed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def require_security(plan: NetworkPlan, *, accept_single_verifier: bool) -> None
     """Checks a plan, unless all its chains are local.
 
     Raises:
-        PlanError: the plan leaves security decisions open; the message lists all of them.
+        PlanError: the plan leaves security decisions open. The message lists all of them.
     """
     if not any(_is_public(chain) for chain in plan.chains):
         return

@@ -1,7 +1,7 @@
 """Compares one chain with the plan and derives the missing transactions.
 
-CREATE2 derives every address from the plan, the same on all chains, so chains can be deployed in any order or
-in parallel. Existing state is kept, so a run after an interruption makes only the remaining transactions.
+CREATE2 derives every address from the plan, identically on all chains, so chains can be deployed in any order
+or in parallel. Existing state is kept, so a run after an interruption sends only the remaining transactions.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NOBODY: Final = "0x" + "00" * 20
 
 
 class DeployError(Exception):
-    """The network cannot be deployed; the message names the chain and the reason."""
+    """The network can't be deployed. The message states the chain and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class OwnContract:
 
     @property
     def creation(self) -> Transaction:
-        """Returns the transaction that creates the contract; anyone may send it."""
+        """Returns the transaction that creates the contract. Anyone may send it."""
         return Transaction(self.name, CREATE2_FACTORY, self.salt + self.creation_code)
 
     @property
@@ -81,7 +81,10 @@ class OwnContract:
 
 @dataclass(frozen=True, slots=True)
 class OwnAdapter(OwnContract):
-    """An adapter, created by its router. The router can compute its address, which saves a storage read per send."""
+    """An adapter that is created by its router.
+
+    The router can compute the adapter's address, which saves a storage read per send.
+    """
 
     router: str
     gmp: Gmp
@@ -89,12 +92,12 @@ class OwnAdapter(OwnContract):
 
     @property
     def address(self) -> str:
-        """Returns the adapter's address, which follows from router, GMP and number, not from the code (CREATE3)."""
+        """Returns the adapter's address, which depends on router, GMP and number, but not on the code (CREATE3)."""
         return created_adapter(self.router, int(self.gmp), self.number)
 
     @property
     def creation(self) -> Transaction:
-        """Returns the transaction that creates the adapter; the router's owner sends it."""
+        """Returns the transaction that creates the adapter. The router's owner must send it."""
         call = ROUTER.encode("createAdapter", int(self.gmp), self.number, self.creation_code)
         return Transaction(self.name, self.router, call)
 
@@ -166,7 +169,8 @@ class ChainWork:
     Attributes:
         planned: The chain in the plan.
         contracts: The planned contracts.
-        owner: Account that must send the transactions: the router's owner, or the plan's while there is no router.
+        owner: Account that must send the transactions: the router's owner, or the plan's owner if there is no
+            router yet.
         missing: The transactions to send.
     """
 
@@ -180,7 +184,7 @@ class ChainWork:
         """Compares a chain with the plan.
 
         Raises:
-            DeployError: an owner's change contradicts the plan, so the owner must decide which one applies.
+            DeployError: a change by the owner contradicts the plan, so the owner must decide which of the two applies.
             UnansweredError: no endpoint responded.
         """
         contracts = ChainContracts.of(plan, planned)
@@ -237,7 +241,7 @@ class _Here:
             return bool(registered == adapter.address.lower())
         # Replacing keeps receipts and revoking voids them, so the owner must choose.
         raise DeployError(
-            f"chain {self.planned.name!r}: the router has another adapter for {gmp.label},"
+            f"chain {self.planned.name!r}: the router has a different adapter for {gmp.label},"
             f" {to_checksum_address(registered)}, instead of {adapter.address}; write the number of that adapter as"
             " `adapterNumber` in the network file, replace it by the router's `replaceAdapter`, which keeps its receipts,"
             " or revoke it, which voids them, and deploy again"
@@ -329,7 +333,7 @@ class _Here:
 def _addressed(adapter: str, to: str, data: bytes) -> tuple[str, bytes]:
     """Returns the target and calldata of a step.
 
-    Contracts other than the adapter take the adapter's address as their first argument.
+    Functions of other contracts take the adapter's address as their first argument.
     """
     if to == OUR_ADAPTER:
         return adapter, data
@@ -337,7 +341,7 @@ def _addressed(adapter: str, to: str, data: bytes) -> tuple[str, bytes]:
 
 
 async def why_refused(chain: EvmChain, transaction: Transaction, account: str, data: bytes) -> str:
-    """Explains a revert from its data and, if only the owner may send the transaction, names the owner.
+    """Explains a revert from its data. If only the owner may send the transaction, also states the owner.
 
     Raises:
         UnansweredError: no endpoint responded.
@@ -361,15 +365,15 @@ async def why_refused(chain: EvmChain, transaction: Transaction, account: str, d
 def refuse_another_network(planned_router: str, deployed: Sequence[str]) -> None:
     """Checks that the plan's router is the deployed one.
 
-    A different code, owner or number would create a second network.
+    Different code, or a different owner or number, would create a second network.
 
     Raises:
-        DeployError: the plan would create another router.
+        DeployError: the plan would create a second router.
     """
     for router in deployed:
         if router.lower() != planned_router.lower():
             raise DeployError(
                 f"the deployments file has the deployed router {router}, but this version and plan would "
                 f"create {planned_router} as a second router; deploy with the version, owner and "
-                "`routerNumber` of the existing router, or give the new network another name"
+                "`routerNumber` of the existing router, or give the new network a different name"
             )

@@ -205,7 +205,7 @@ def _running(folder: Folder, record: Record, chains: int, block_time: int, first
     ]
     if broken:
         raise DevnetError(
-            f"the devnet is broken: {', '.join(broken)}; run `waybill devnet down`, then `waybill devnet up`"
+            f"the devnet is not working: {', '.join(broken)}; run `waybill devnet down`, then `waybill devnet up`"
         )
     if (len(states), record.block_time) != (chains, block_time):
         raise DevnetError(

@@ -1,8 +1,8 @@
 """Looks up each GMP's modules. Every member of `bridge.protocol.gmps.Gmp` has a package here with three modules.
 
-adapter.py   `ADAPTER`, a `BaseAdapter`, and the section of the GMP's contracts that it reads attester.py
-`create_attester`, the source of attestations on a public network; `SETTING` if operators can configure it;
-             and `ON_TESTNETS`, if testnets have a different default
+adapter.py   `ADAPTER`, a `BaseAdapter`, and the section with the GMP's contracts that it reads
+attester.py  `create_attester`, the source of attestations on a public network; `SETTING`, if operators can
+             configure it; and `ON_TESTNETS`, if testnets have a different default
 devnet.py    `DEVNET`, the GMP on a local network; see `bridge.devnet.gmps`
 """
 

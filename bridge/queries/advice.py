@@ -1,6 +1,7 @@
 """Derives the operations on a message that its routers would accept now. Does no I/O.
 
-`tests/anvil/test_advice.py` checks against real routers that every offered operation succeeds, and that others fail.
+`tests/anvil/test_advice.py` checks against real routers that every offered operation succeeds, and that all
+others fail.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """Facts besides a message's state that decide which operations are possible.
+    """Facts other than a message's state that determine which operations are possible.
 
-    Times are Unix seconds. The defaults mean unknown.
+    Times are Unix seconds. The default values mean that the fact is unknown.
 
     Attributes:
         retriable: whether the message was created as retriable; None if unknown.
@@ -56,7 +57,7 @@ class Circumstances:
         cancellation: the id of the cancellation message, if known.
         source_expired: whether the source's router considers the message expired and rejects a retry.
         source_paused_until: the end of a pause of the lane on the source; None if there is none.
-        destination_paused_until: the same on the destination.
+        destination_paused_until: the end of a pause of the lane on the destination; None if there is none.
         has_letter: whether the message has a dead letter.
         is_decided: whether an operator has decided about every dead letter.
         replaced_by: the id of the message that replaced an ORPHANED one.
@@ -76,7 +77,7 @@ class Circumstances:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """The parts of a message's state that decide which operations are possible.
+    """The parts of a message's state that determine which operations are possible.
 
     Attributes:
         status: the state shown.
@@ -96,7 +97,7 @@ class Standing:
 
     @property
     def retry_option(self) -> str:
-        """Returns the `--gmps` option of a retry command, with as many untried GMPs as the quorum lacks."""
+        """Returns the `--gmps` option of a retry command, with as many untried GMPs as the quorum still needs."""
         chosen = self.untried[: max(1, self.lacking)]
         return f" --gmps {','.join(gmp.label for gmp in chosen)}" if chosen else ""
 
@@ -115,7 +116,7 @@ def circumstances_of(
     has_letter: bool,
     is_decided: bool,
 ) -> Circumstances:
-    """Returns the circumstances that the index knows.
+    """Returns the circumstances known to the index.
 
     Args:
         message: the message.
@@ -144,7 +145,7 @@ def circumstances_of(
 def offers(standing: Standing) -> tuple[Offer, ...]:
     """Returns the useful operations that the message's routers accept now, best first.
 
-    A retry also needs GMPs that are not paused; command or wallet chooses them.
+    A retry also needs GMPs that are not paused. The command or the wallet chooses them.
     """
     found = []
     if _may_execute(standing):
@@ -167,7 +168,7 @@ def offers(standing: Standing) -> tuple[Offer, ...]:
 
 
 def _takes_sends(standing: Standing) -> bool:
-    """Whether the source would send the message, for the first time or again."""
+    """Whether the source router would send the message, for the first time or again."""
     return (
         not standing.circumstances.is_cancelling
         and not standing.circumstances.source_expired
@@ -312,6 +313,6 @@ _WHEN_NOTHING_ELSE: Final = {
 
 
 def lane_pause(pauses: Iterable[PauseRecord], other_chain: int, now: float) -> int | None:
-    """Returns the end of the lane's current pause, in Unix seconds; None if there is none."""
+    """Returns the end of the lane's current pause in Unix seconds, or None if the lane is not paused."""
     found = (one.ends for one in pauses if one.thing is PausedThing.LANE and one.number == other_chain)
     return max((ends for ends in found if now < ends), default=None)

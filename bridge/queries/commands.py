@@ -1,4 +1,4 @@
-"""Adapts the commands in answers, errors and pages to their network."""
+"""Adapts the commands shown in answers, errors and pages to the network that these are about."""
 
 from __future__ import annotations
 

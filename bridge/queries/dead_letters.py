@@ -25,7 +25,7 @@ from bridge.store.dead_letters import DeadLetterLog
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterAct:
-    """A possible decision, with its command."""
+    """A possible decision, and the command for it."""
 
     kind: str  # requeue, reissue, escalate or abandon
     decision: Decision | None  # None: by its command only
@@ -66,7 +66,7 @@ def letter_acts(letter: DeadLetter, analysis: Analysis | None) -> tuple[LetterAc
 def _acts_about_action(letter: DeadLetter, action_id: bytes, branch: int) -> tuple[LetterAct, ...]:
     """Returns the steps for a letter about an action.
 
-    A decision on chain is final, so the participant is corrected, or governance decides.
+    A decision on chain is final, so either the participant is corrected or governance decides.
     """
     if letter.status not in OPEN:
         return ()
@@ -89,7 +89,7 @@ def _acts_about_action(letter: DeadLetter, action_id: bytes, branch: int) -> tup
 
 
 def suggestion(letter: DeadLetter, analysis: Analysis, acts: Sequence[LetterAct]) -> str:
-    """Returns the analysis' suggestion, with its command in backticks if it is a single decision."""
+    """Returns the analysis's suggestion, with the command in backticks if it suggests a single decision."""
     if letter.status not in OPEN:
         return f"nothing: it is {letter.status}"
     command = next((act.command for act in acts if act.kind == analysis.suggestion), None)
@@ -122,7 +122,7 @@ def listed(
     Args:
         log: the log of dead letters; None if no relayer has run.
         store: the relayer's store.
-        status: the status to filter by; None returns all.
+        status: the status to filter by; None means all.
         limit: the maximum number of letters, and of deliveries.
     """
     statuses = frozenset(LetterStatus if status is None else {status})

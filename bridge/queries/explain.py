@@ -67,16 +67,16 @@ class GmpProgress:
 
     @property
     def name(self) -> str:
-        """The GMP's name."""
+        """Returns the GMP's name."""
         return gmp_name(self.gmp)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """The records of relayer and index about a message. The defaults mean that neither has run.
+    """The records of the relayer and the index about a message. The default values mean that neither has run.
 
     Attributes:
-        relayed: the message, as the relayer observed it.
+        relayed: the message as observed by the relayer.
         retriable: whether the message was sent as retriable; None if the relayer did not observe that.
         entries: the message's deliveries.
         retries: the relayer's retries, oldest first.
@@ -125,7 +125,7 @@ class Stored:
 
     @property
     def receipts_seen(self) -> frozenset[Gmp]:
-        """Returns the GMPs that have delivered, according to the index or else the relayer."""
+        """Returns the GMPs that have delivered, according to the index or, without an index, the relayer."""
         delivered = (one.dispatch.gmp for one in self.entries if one.state is OutboxState.DELIVERED)
         return self.record.received if self.record else frozenset(delivered)
 
@@ -136,13 +136,13 @@ class Stored:
 
     @property
     def contradictions(self) -> list[str]:
-        """Returns the kinds of divergence that make the message DIVERGED, in words."""
+        """Returns, in words, the kinds of divergence that make the message DIVERGED."""
         kinds = (one.kind.replace("_", " ").lower() for one in self.divergences if one.contradicts_message)
         return list(dict.fromkeys(kinds))
 
     @property
     def is_contradicted(self) -> bool:
-        """Whether the evidence must be examined before anything else."""
+        """Whether there are contradictions, whose evidence must be examined before anything else is done."""
         return any(one.is_contradiction for one in self.divergences)
 
 
@@ -257,8 +257,8 @@ def explain(
         needed: the number of receipts that the router requires; None means the message's own quorum.
         refusal: the reason why the recipient rejects the message, if the router was queried.
         recipient_is_missing: whether the recipient has no code.
-        unfunded: whether the message was created without its fee, which nobody has paid since.
-        circumstances: the other facts that decide about the next step.
+        unfunded: whether the message was created without its fee and nobody has paid the fee since.
+        circumstances: the other facts that determine the next step.
         usable: the GMPs on both chains of the message.
         gmp_pauses: the GMPs paused on the routers of the message's chains; None uses the index's records.
         left_out: the GMPs that the relayer's settings exclude.
@@ -354,7 +354,7 @@ def unknown_without(message: Message, silent: Mapping[int, str]) -> list[str]:
 
 
 def explain_stored(message: Message, stored: Stored, usable: frozenset[Gmp], now: float) -> Explanation:
-    """Explains a message by the records of relayer and index, without querying its chains.
+    """Explains a message from the records of relayer and index, without querying its chains.
 
     Args:
         message: the message.
@@ -375,7 +375,7 @@ def explain_stored(message: Message, stored: Stored, usable: frozenset[Gmp], now
 
 
 def stored_explanation(deployment: Deployment, message_id: bytes, stored: Stored, now: float) -> Explanation:
-    """Explains a message by the records of relayer and index, even if they lack its creation.
+    """Explains a message from the records of relayer and index, even if these do not contain its creation.
 
     Args:
         deployment: the network.
@@ -394,7 +394,7 @@ def stored_explanation(deployment: Deployment, message_id: bytes, stored: Stored
 
 
 def stored_circumstances(message: Message, stored: Stored, now: float) -> Circumstances:
-    """Returns the circumstances that relayer and index know.
+    """Returns the circumstances known to relayer and index.
 
     Args:
         message: the message.
@@ -569,7 +569,7 @@ def _stage(entry: OutboxEntry | None, blocked: Blocked | None, *, refused: bool)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Facts:
-    """The facts that a message's reason is built from."""
+    """The facts from which the reason for a message's state is built."""
 
     status: Status
     receipts: frozenset[Gmp]
@@ -588,7 +588,7 @@ class _Facts:
     def lacking(self) -> int:
         """Returns the number of GMPs that must still carry the message to reach the quorum.
 
-        0 while its GMPs are unknown.
+        Returns 0 while the message's GMPs are unknown.
         """
         carrying = sum(one.stage is not Stage.REFUSED for one in self.gmps)
         return max(0, self.quorum - carrying) if self.gmps else 0
@@ -626,7 +626,7 @@ def _missing(message: Message) -> str:
 def _refusal(facts: _Facts) -> str:
     """Returns the reason why the recipient rejects the message.
 
-    From the router, the relayer's last check, or the event.
+    The reason comes from the router, the relayer's last check, or the event.
     """
     if facts.refusal is not None:
         return f": {facts.refusal}"
@@ -639,7 +639,7 @@ def _refusal(facts: _Facts) -> str:
 
 
 def _prospects(facts: _Facts, now: float) -> list[str]:
-    """Says whether the relayer will execute the message, and the result of its last check."""
+    """States whether the relayer will execute the message, and the result of its last check."""
     execution = facts.execution
     if execution is None or (execution.state is ExecutionState.WAITING and not facts.has_quorum):
         return []
@@ -659,7 +659,7 @@ def _lane_held(change: LaneChange | None) -> list[str]:
 
 
 def _blocked_retries(retries: Sequence[RetryJob]) -> list[str]:
-    """Says why the relayer postpones the retry, if it does."""
+    """States why the relayer postpones the retry, if it does."""
     last = retries[-1] if retries else None
     if last is None or last.state is not RetryState.OPEN or not last.outcome:
         return []
@@ -667,7 +667,7 @@ def _blocked_retries(retries: Sequence[RetryJob]) -> list[str]:
 
 
 def _silences(facts: _Facts, now: float) -> list[str]:
-    """Says why receipts are missing. GMPs with the same reason are grouped."""
+    """States why receipts are missing. Groups GMPs with the same reason."""
     named: dict[str, list[str]] = {}
     for progress in facts.gmps:
         if progress.stage is not Stage.RECEIVED:
@@ -696,7 +696,7 @@ def stored_pauses(stored: Stored, now: float) -> list[GmpPause]:
 
 
 def _gmps_paused(message: Message, pauses: Sequence[GmpPause]) -> list[str]:
-    """Says which GMPs are paused where, and the effect on the message."""
+    """States which GMPs are paused on which chain, and the effect on the message."""
     meanings = {
         message.source_chain: "on its source, which sends nothing over it",
         message.destination_chain: "on its destination, where its receipts do not count",
@@ -714,7 +714,7 @@ _SILENCES = {
 
 
 def _silence(progress: GmpProgress, now: float) -> str:
-    """Describes the progress of a GMP without a receipt. The subject of the sentence may be several GMPs."""
+    """Describes the progress of a GMP without a receipt. The description may be used for several GMPs at once."""
     match progress.stage:
         case Stage.FAILING:
             wait = max(0, round((progress.next_try_at or now) - now))

@@ -16,7 +16,7 @@ from bridge.protocol.times import utc
 
 @dataclass(frozen=True, slots=True)
 class GmpPause:
-    """A pause of a GMP on a router, which neither sends nor receives over the GMP, and ignores its receipts."""
+    """A pause of a GMP on a router. The router neither sends nor receives over the GMP, and ignores its receipts."""
 
     gmp: Gmp
     chain_id: int
@@ -29,7 +29,7 @@ class GmpPause:
 
 
 async def gmp_pauses(here: ChainDeployment, chain: Chain) -> list[GmpPause]:
-    """Reads the pauses on one chain, by GMP.
+    """Reads the pauses of GMPs on one chain, in order of GMP.
 
     Raises:
         UnansweredError: no endpoint responds.

@@ -40,7 +40,7 @@ class Concern:
     """A problem.
 
     Attributes:
-        is_bad: whether someone must act now, rather than keep watching.
+        is_bad: whether someone must act now; if not, the problem only needs watching.
         text: a sentence that describes the problem.
         path: the explorer's page about the problem.
         command: a command that shows more or fixes it; None if the page suffices.
@@ -194,7 +194,7 @@ def _of_gmps(index: Index, stalled: int, now: float) -> list[Concern]:
 
 
 def _waiting(counts: Mapping[Status, int]) -> list[Concern]:
-    """Returns the counts of messages that wait for an action by someone."""
+    """Returns the numbers of messages that wait for someone to act."""
     return [
         Concern(
             is_bad=False,
@@ -225,12 +225,12 @@ class Day:
 
     @property
     def executed(self) -> int:
-        """Returns the number of those messages that are executed by now."""
+        """Returns how many of those messages have been executed by now."""
         return sum(len(one.arrived) for one in self.lanes.values())
 
     @property
     def median(self) -> float | None:
-        """Returns the median of the seconds from creation to execution."""
+        """Returns the median number of seconds from creation to execution."""
         together = sorted(seconds for lane in self.lanes.values() for seconds in lane.arrived)
         return dict(percentiles(together)).get("p50")
 

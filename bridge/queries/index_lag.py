@@ -18,7 +18,7 @@ class IndexLag:
     Attributes:
         name: the chain's name.
         chain_id: the chain's id.
-        record: the chain in the index; None if the index has not read it.
+        record: the index's record of the chain; None if the index has not read the chain.
         head: the chain's newest block; None if the chain does not respond.
     """
 
@@ -43,11 +43,14 @@ class IndexLag:
 
     @property
     def halted(self) -> str | None:
-        """Returns the reason why the index no longer reads the chain."""
+        """Returns the reason why the index no longer reads the chain, or None."""
         return self.record.halted if self.record else None
 
     def is_behind(self, max_lag: float) -> bool:
-        """Whether the index may lag by more than `max_lag` seconds of block time: its answers are then unreliable."""
+        """Whether the index may lag by more than `max_lag` seconds of block time.
+
+        If it does, its answers are unreliable.
+        """
         if self.record is None:
             return True
         if self.head is None:

@@ -28,13 +28,13 @@ Ends = tuple[int, int]
 
 
 def chain_name(deployment: Deployment, chain_id: int | None) -> str:
-    """Returns a chain's name, its id if the network lacks it, or ``?`` if it is unknown."""
+    """Returns a chain's name, its id if the chain is not part of the network, or ``?`` if the id is None."""
     known = (chain.name for chain in deployment.chains if chain.chain_id == chain_id)
     return "?" if chain_id is None else next(known, str(chain_id))
 
 
 def lane_name(deployment: Deployment, source: int | None, destination: int | None) -> str:
-    """Returns the name of a lane, made of its chains' names."""
+    """Returns a lane's name, which consists of its chains' names."""
     return f"{chain_name(deployment, source)} → {chain_name(deployment, destination)}"
 
 
@@ -57,7 +57,7 @@ def change_lane(
         lanes: the stored states.
         lane: the lane.
         state: the new state.
-        reason: the reason, for people.
+        reason: human-readable reason.
         by: the author of the change.
         now: Unix seconds.
 
@@ -217,7 +217,7 @@ def _queue(store: Store | None) -> list[QueueCount]:
 
 
 def percentiles(ascending: Sequence[int]) -> tuple[tuple[str, float], ...]:
-    """Returns p50, p95 and p99 of ascending values in seconds; empty if there are none."""
+    """Returns the p50, p95 and p99 of ascending values in seconds, or an empty tuple if there are no values."""
     if not ascending:
         return ()
     ranks = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))

@@ -44,7 +44,7 @@ def record_value(record: MessageRecord, deployment: Deployment) -> dict[str, Any
 
 @lru_cache(maxsize=10_000)  # a checksum takes as long as the rest of a row, and few accounts send most messages
 def account_text(word: bytes | None) -> str | None:
-    """Formats a 32-byte word as an address if it contains one, else as hex digits."""
+    """Formats a 32-byte word as an address if it contains one, otherwise as hex digits."""
     if word is None:
         return None
     try:
@@ -126,7 +126,7 @@ def _progress_value(progress: GmpProgress) -> dict[str, Any]:
 
 
 def _retry_value(message: Message) -> dict[str, Any]:
-    """Returns the arguments of `retryRoute` on the source: the struct's fields, in order."""
+    """Returns the message argument of `retryRoute` on the source: the struct's fields, in order."""
     return {
         "chainId": message.source_chain,
         "router": from_bytes32(message.source_router),

@@ -36,7 +36,10 @@ async def connected(
     eager: bool = True,
     may_be_down: bool = False,
 ) -> AsyncIterator[dict[int, EvmChain]]:
-    """Connects to a network's chains, or to the given ones, and closes them afterwards; see `open_chains`."""
+    """Connects to the given chains of a network, or to all of them, and closes the connections afterwards.
+
+    See `open_chains`.
+    """
     policies, urls = settings.endpoint_policies(deployment), settings.rpc_urls(deployment)
     async with open_chains(deployment, chain_ids, policies, urls, eager=eager, may_be_down=may_be_down) as chains:
         yield chains
@@ -103,7 +106,10 @@ def check_endpoints(settings: Settings, deployment: Deployment) -> None:
 
 
 def independent(urls: Collection[str]) -> int:
-    """Returns the number of independent endpoints. URLs of one host count once, except on this machine."""
+    """Returns the number of independent endpoints.
+
+    URLs with the same host count once, except for URLs on this machine.
+    """
     hosts = [urlsplit(url).hostname for url in urls]
     here = [host for host in hosts if host in _THIS_MACHINE]
     return len(here) + len(set(hosts) - _THIS_MACHINE)

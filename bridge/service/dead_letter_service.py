@@ -46,7 +46,7 @@ class DeadLetterService:
         messages: OwnMessages,
         sealer: KeySealer,
     ) -> None:
-        """Stores the dependencies; opens nothing yet, since the letters' database may be unreachable."""
+        """Stores the dependencies. Opens nothing yet, since the letters' database may be unreachable."""
         self._deployment = deployment
         self._chains = chains
         self._store = store
@@ -77,7 +77,7 @@ class DeadLetterService:
         await run_forever("verify new dead letters", self.verify_growth, every=every)
 
     async def verify_growth(self) -> bool:
-        """Verifies records added since the last check, and alerts once on each violation."""
+        """Verifies the records added since the last check, and raises one alert for each violation."""
         if self._untold is not None:
             await self._announce(self._untold)
         trusted, denied, seen_to = frozenset[str](), NOTHING_DENIED, self._verified.sequence
@@ -96,7 +96,7 @@ class DeadLetterService:
         return False
 
     async def _announce(self, verified: Verified) -> None:
-        """Alerts all channels; those that fail are retried at the next check."""
+        """Alerts all channels. Channels that fail are retried at the next check."""
         self._untold = None if await self.alerts.announce_tampering(verified) else verified
 
     async def _verify(self) -> None:
@@ -139,7 +139,10 @@ def verify_letters(
 
 
 async def trusted_accounts(log: DeadLetterLog, parameters: OnChainParameters, settings: Settings) -> frozenset[str]:
-    """Returns the accounts whose seals are trusted: this relayer's, those in the settings, and current operators."""
+    """Returns the accounts whose seals are trusted.
+
+    This relayer, the accounts in the settings, and the current operators.
+    """
     signers = await log.in_thread(log.decision_signers)
     operators = {signer for signer in signers if await parameters.is_operator(signer)}
     return frozenset({open_sealer(settings).address, *settings.dlq.trusted_signers, *operators})
@@ -148,7 +151,7 @@ async def trusted_accounts(log: DeadLetterLog, parameters: OnChainParameters, se
 async def verify_network(
     deployment: Deployment, settings: Settings, log: DeadLetterLog, store: Store, head: bytes | None
 ) -> Verified:
-    """Verifies without a relayer, reading operators from the chains."""
+    """Verifies the log without a relayer, reading the operators from the chains."""
     async with connected(deployment, settings) as chains:
         until = log.last_sequence()
         trusted = await trusted_accounts(log, on_chain_parameters(deployment, chains), settings)
@@ -186,7 +189,7 @@ def open_review(
 
 
 def _governance(deployment: Deployment, settings: Settings) -> Governance | None:
-    """Returns the recipient of escalations; by default the last chain's example inbox, if there is one."""
+    """Returns the recipient of escalations, by default the last chain's example inbox if there is one."""
     named = settings.dlq.governance
     if named is not None:
         return Governance(named.chain, named.address, named.wei_per_day)

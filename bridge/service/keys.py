@@ -1,4 +1,4 @@
-"""Opens the keys of the settings: for paying deliveries, pausing GMPs and sealing dead letters."""
+"""Opens the keys in the settings, for paying for deliveries, pausing GMPs and sealing dead letters."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ def tripwire_signer(settings: Settings) -> Signer:
 
 
 def open_sealer(settings: Settings) -> KeySealer:
-    """Returns the sealer of dead letters: with its own key, else the relayer's, else that of the first local signer.
+    """Returns the sealer of dead letters.
+
+    It uses its own key, the relayer's key, or the first local signer's, in this order.
 
     Raises:
         SettingsError: no such key is configured.
@@ -70,7 +72,7 @@ def require_keys(settings: Settings, deployment: Deployment) -> None:
     """Checks that each chain has a paying signer and that dead letters have a sealer. Opens no key.
 
     Raises:
-        SettingsError: a signer is missing; the message lists all.
+        SettingsError: a signer is missing. The message lists all that are.
     """
     problems = [
         f"no key pays for deliveries to {deployed.name}: set WAYBILL_RELAYER_KEY, or name an account of [accounts] in signers"

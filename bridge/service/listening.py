@@ -6,11 +6,11 @@ import socket
 
 
 class ListeningError(ValueError):
-    """An unavailable or malformed address."""
+    """An address is malformed or unavailable."""
 
 
 def listening_at(address: str) -> socket.socket:
-    """Binds a socket to HOST:PORT; port 0 picks a free port.
+    """Binds a socket to HOST:PORT. Port 0 picks a free port.
 
     Raises:
         ListeningError: the address is malformed, in use, or not an address of this machine.

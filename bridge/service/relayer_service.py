@@ -245,7 +245,7 @@ class RelayerService:
         return await Client(self.deployment, self.chains).report_call(message, sorted(took), payer)
 
     def _open_streams(self, worker: str, index: IndexSource | None) -> list[Callable[[], Coroutine[Any, Any, None]]]:
-        """Returns the loops that publish the streams; without Kafka, the loop that stops recording them."""
+        """Returns the loops that publish the streams or, without Kafka, the loop that stops recording them."""
         settings, store = self._settings, self.store
         kafka = settings.kafka
         if kafka.bootstrap_servers is None:
@@ -326,18 +326,18 @@ async def open_relayer(
     attesters: AttesterSource | None = None,
     index: IndexSource | None = None,
 ) -> AsyncIterator[RelayerService]:
-    """Opens the store, connects to the chains, and composes a relayer. A chain that is down joins once it responds.
+    """Opens the store, connects to the chains, and composes a relayer. A chain that is down is added once it responds.
 
     Args:
         deployment: the network.
         settings: the relayer's settings.
         attesters: the sources of attestations; None uses the GMPs' public services.
-        index: opens the index, whose divergences are published; if None, none are published.
+        index: opens the index, whose divergences are published; with None, no divergences are published.
 
     Raises:
         SettingsError: see `check_relayer`.
         StoreError: the store can't be opened, is being restored, or has a newer version.
-        WrongChainError: an endpoint serves another chain.
+        WrongChainError: an endpoint serves a different chain.
     """
     keys = check_relayer(settings, deployment, has_attesters=attesters is not None)
     worker = worker_name()
@@ -371,7 +371,7 @@ def freeze_loaded_objects() -> None:
 
 
 async def run_until_signalled(work: Callable[[], Awaitable[None]]) -> None:
-    """Runs work until it ends, or SIGINT or SIGTERM stops it cleanly."""
+    """Runs `work` until it ends, or until SIGINT or SIGTERM stops it cleanly."""
     loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work())
     stopped = False
 
@@ -394,7 +394,7 @@ async def run_until_signalled(work: Callable[[], Awaitable[None]]) -> None:
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Returns the first error of a task group, which caused the others."""
+    """Returns the first error of a task group, which is the cause of the others."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
@@ -402,7 +402,7 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 async def _stop(streams: Streams, every: float) -> None:
-    """Stops recording streams that no sink is configured for."""
+    """Stops recording streams if no sink is configured for them."""
 
     async def stop() -> None:
         await asyncio.to_thread(streams.stop)

@@ -47,7 +47,9 @@ def metrics_app(expose: Callable[[], Awaitable[bytes]]) -> Starlette:
 
 @asynccontextmanager
 async def serving(app: ASGIApp, listener: socket.socket, *, trusted_proxy: str | None = None) -> AsyncIterator[str]:
-    """Serves until the block ends; yields the base URL. Requests in flight then get three seconds to finish.
+    """Serves until the `with` block ends, and yields the base URL.
+
+    At the end, requests in flight get three seconds to finish.
 
     Args:
         app: the application.

@@ -45,7 +45,7 @@ def check_relayer(settings: Settings, deployment: Deployment, *, has_attesters: 
         has_attesters: whether the network provides its own attesters, as a devnet does.
 
     Raises:
-        SettingsError: settings are missing or invalid; the message lists every problem.
+        SettingsError: settings are missing or invalid. The message lists every problem.
     """
     check_chains(settings, deployment)
     problems = _Problems()
@@ -69,7 +69,7 @@ def check_tripwire(settings: Settings, deployment: Deployment) -> Signer:
         The signer that pauses GMPs.
 
     Raises:
-        SettingsError: settings are missing or invalid; the message lists every problem.
+        SettingsError: settings are missing or invalid. The message lists every problem.
     """
     check_chains(settings, deployment)
     problems = _Problems()
@@ -109,7 +109,7 @@ class _Problems:
             return None
 
     def refuse(self) -> None:
-        """Raises the problems that were found.
+        """Raises an error with the problems that were found, if any.
 
         Raises:
             SettingsError: checks found problems.

@@ -32,12 +32,12 @@ _log = structlog.get_logger(__name__)
 async def open_tripwire(deployment: Deployment, settings: Settings, index: FactSource) -> AsyncIterator[Tripwire]:
     """Opens the relayer's store, connects to the chains, and assembles a tripwire.
 
-    A chain that is down joins once it responds.
+    A chain that is down is added once it responds.
 
     Raises:
         SettingsError: see `check_tripwire` and `_check_roles`.
         StoreError: the store is unusable.
-        WrongChainError: an endpoint serves another chain.
+        WrongChainError: an endpoint serves a different chain.
     """
     signer = check_tripwire(settings, deployment)
     chosen, clock = settings.tripwire, SystemClock()
@@ -71,7 +71,7 @@ async def _check_roles(deployment: Deployment, chains: Mapping[int, EvmChain], a
     """Checks that the routers accept pauses from an account. A chain that does not respond is not checked.
 
     Raises:
-        SettingsError: a router's tripwire is another account.
+        SettingsError: a router's tripwire is a different account.
     """
 
     async def problem(deployed: ChainDeployment) -> str | None:

@@ -197,7 +197,9 @@ class KafkaSink:
             left := self._producer.flush(0.1)
         ) and not failed:  # once one record failed, a transaction sends no others
             if time.monotonic() > deadline:
-                raise TransientError(f"Kafka at {self._settings.bootstrap_servers} left {left} records unacknowledged")
+                raise TransientError(
+                    f"Kafka at {self._settings.bootstrap_servers} did not acknowledge {left} records before the timeout"
+                )
         refused = {version: error for version, error in failed.items() if error.code() in _REJECTIONS}
         if failed and not refused:
             raise KafkaException(next(iter(failed.values())))
@@ -318,7 +320,7 @@ class DeadLetterTopic:
                 on_delivery=lambda error, _: failed.append(error) if error else None,
             )
             if producer.flush(_PATIENCE):
-                raise TransientError("the brokers did not respond")
+                raise TransientError("no Kafka broker responded")
         finally:
             producer.purge()
         if failed:

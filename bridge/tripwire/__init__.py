@@ -1,1 +1,1 @@
-"""Pauses a GMP that delivered a message that its source never sent. Intentionally small; see docs/tripwire.md."""
+"""Pauses a GMP that delivered a message which the source never sent. Intentionally small; see docs/tripwire.md."""

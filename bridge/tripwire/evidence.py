@@ -78,11 +78,11 @@ class Suspicion:
 
 
 class Evidence:
-    """Accuses a GMP only on facts confirmed by the required number of endpoints on each chain.
+    """Proves accusations against GMPs, using only facts that enough endpoints of each chain confirm.
 
-    An absent fact is weaker than a present one, because an endpoint or the index may have missed a log. A message
-    therefore counts as never created only if the router's own count of the lane's messages equals the index's at a
-    final block.
+    The absence of a fact is weaker evidence than its presence, because an endpoint or the index may have missed
+    a log. A message therefore counts as never created only if the router's own count of the lane's messages
+    equals the index's count at a final block.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Evidence:
         *,
         max_clock_skew: float,
     ) -> None:
-        """Stores the dependencies; `max_clock_skew` is in seconds, see `TripwireSettings`."""
+        """Stores the dependencies. `max_clock_skew` is in seconds; see `TripwireSettings`."""
         self._deployment = deployment
         self._chains = chains
         self._index = index
@@ -192,7 +192,7 @@ class Evidence:
         return {**proof, "attempts": attempts} if is_complete and not used else None
 
     async def _received(self, receipt: ReceiptRecord) -> tuple[MessageReceived, Block] | None:
-        """Returns the receipt and its block as the destination's endpoints report them now, or None if they lack it."""
+        """Returns the receipt and its block as the destination's endpoints report them now, or None."""
         assert receipt.received_chain is not None
         assert receipt.received_block is not None
         here, chain = self._deployment.chain(receipt.received_chain), self._chains[receipt.received_chain]
@@ -232,10 +232,10 @@ class Evidence:
     async def _covering(
         self, suspicion: Suspicion, receipt: ReceiptRecord, block: Block, source: ChainDeployment
     ) -> Block | None:
-        """Returns the source's final block once it covers every message that an honest receipt could be for, else None.
+        """Returns the source's final block once it covers every message that an honest receipt could be for, or None.
 
-        Such a message is not above the source's head as read after the receipt, and not later than the receipt by
-        more than the chains' clock skew.
+        Such a message is not above the source's head as read after the receipt, and is not later than the
+        receipt by more than the chains' clock skew.
         """
         chain, rule = self._chains[source.chain_id], FinalityRule.of(source)
         head, tagged = await asyncio.gather(chain.head(), rule.tagged(chain))
@@ -247,7 +247,10 @@ class Evidence:
         return final if final is not None and final.timestamp >= block.timestamp + self._skew else None
 
     async def _is_lane_complete(self, receipt: ReceiptRecord, source: ChainDeployment, block: int) -> bool:
-        """Returns whether the index has all messages that the lane's router counts up to a block, but not this one."""
+        """Returns whether the index agrees with the lane's router about a block, and lacks the receipt's message.
+
+        They agree if the index has as many messages of the lane as the router counts up to the block.
+        """
         assert receipt.received_chain is not None
         destination, router = receipt.received_chain, to_bytes32(source.router)
         counted, _ = await read_view(
@@ -278,7 +281,7 @@ class Evidence:
         def ask() -> _T:
             with self._index() as index:
                 if index is None:
-                    raise TransientError("no index yet: start `waybill index run`")
+                    raise TransientError("the index has not run yet: start `waybill index run`")
                 return question(index)
 
         return await asyncio.to_thread(ask)

@@ -15,7 +15,7 @@ PAUSE: Final = 6 * 3600
 
 
 class TripwireSettings(Section):
-    """Settings of the tripwire, which pauses a lying GMP. Times are in seconds."""
+    """Settings of the tripwire, which pauses GMPs that forge messages. Times are in seconds."""
 
     key: SecretStr | None = Field(default=None, description="pauses; the routers name its account as their tripwire")
     account: str | None = Field(default=None, description="in place of key: an account of `accounts`, by its name")
@@ -31,7 +31,7 @@ class TripwireSettings(Section):
     @model_validator(mode="after")
     def _has_one_key(self) -> Self:
         if self.key is not None and self.account is not None:
-            raise ValueError("the tripwire uses one key: set key or account, not both")
+            raise ValueError("set either key or account for the tripwire, not both")
         return self
 
     def sending(self) -> SendingSettings:

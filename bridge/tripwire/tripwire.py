@@ -33,7 +33,7 @@ _HEARTBEAT_INTERVAL: Final = 10.0  # seconds
 
 
 class _RefusedError(Exception):
-    """The router rejects the pause; the message gives the reason."""
+    """The router rejects the pause. The message states the reason."""
 
 
 class Tripwire:
@@ -88,7 +88,7 @@ class Tripwire:
         An unresponsive chain does not block the others.
 
         Raises:
-            TransientError: the index, a chain or a channel failed; the step must be repeated.
+            TransientError: the index, a chain or a channel failed, so the step must be repeated.
         """
         known = [accusation.key for accusation in self._accusations.all()]
         suspicions = await self._evidence.suspicions(known)
@@ -183,7 +183,7 @@ class Tripwire:
 
 
 async def _each(steps: Iterable[Callable[[], Awaitable[None]]]) -> list[str]:
-    """Runs steps concurrently; returns the transient errors of those that must be repeated."""
+    """Runs steps concurrently. Returns the transient errors of those that must be repeated."""
     results = await asyncio.gather(*(step() for step in steps), return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException) and not isinstance(result, TransientError):

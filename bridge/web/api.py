@@ -1,4 +1,4 @@
-"""The JSON API below ``/v1``: reads the stores, and accepts changes, which the relayer carries out.
+"""The JSON API below ``/v1``. It reads the stores, and accepts changes that the relayer then carries out.
 
 Names are camelCase. Times are ISO 8601 in UTC, amounts are in wei, and hashes and ids are hex digits after ``0x``.
 """
@@ -74,7 +74,7 @@ class _Body(BaseModel):
 
 
 class RetryOrder(_Body):
-    """The body of a retry request: the GMPs, and the person who requests it."""
+    """The body of a retry request: the GMPs, and who requests the retry."""
 
     gmps: list[str] = Field(default=[], max_length=32, description="Names of GMPs; by default the best ones.")
     by: str = Field(default="api", min_length=1, max_length=100, description="The person who requested it.")
@@ -125,7 +125,7 @@ def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = Non
 def _hex(value: Any) -> str:
     if isinstance(value, bytes):
         return f"0x{value.hex()}"
-    raise TypeError(f"{value!r} has no form in JSON")
+    raise TypeError(f"{value!r} can't be converted to JSON")
 
 
 def _for_everybody(sources: Sources, listing: MessageList) -> APIRouter:
@@ -171,7 +171,7 @@ def _for_everybody(sources: Sources, listing: MessageList) -> APIRouter:
 
 
 def _for_operators(sources: Sources) -> APIRouter:
-    """Routes that require the token: the contents of dead letters, and retries."""
+    """Returns the routes that require the token: the contents of dead letters, and retries."""
     routes = APIRouter()
 
     @routes.get("/dead-letters/{event_id:path}", summary="A dead letter, its analysis and its history")
@@ -208,7 +208,7 @@ def _retry_job(sources: Sources, message_id: str, wanted: frozenset[Gmp], by: st
     message = _there(kept.message, f"the creation of {message_id} has not been read yet", "try again in a moment")
     status = stored_explanation(sources.deployment, message.id, kept, now).status
     if status.is_final:
-        raise ApiError(409, f"message {message_id} is {status} and can't be retried")
+        raise ApiError(409, f"message {message_id} is {status}, so it can't be retried")
     if any(job.finished_at is None for job in kept.retries):
         raise ApiError(409, f"a retry of {message_id} is already in progress", f"GET {PREFIX}/messages/{message_id}")
     attempts = [entry.attempt_number for entry in kept.entries] + [event.attempt or 0 for event in kept.events]

@@ -62,7 +62,7 @@ def _add_errors(app: FastAPI, explorer: Explorer) -> None:
     @app.exception_handler(StoreError)
     @app.exception_handler(TransientError)
     def away(request: Request, error: Exception) -> Response:
-        _log.warning("store unreadable", error=str(error))  # its text names hosts and files
+        _log.warning("store can't be read", error=str(error))  # its text names hosts and files
         return explorer.refusal(request, 503, "a store can't be read now; the log of `waybill web` says why")
 
     @app.exception_handler(HTTPException)

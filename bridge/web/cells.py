@@ -48,7 +48,7 @@ TONES: Final[dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table; the first cell of each row is its heading. A table without rows shows the text `empty`."""
+    """A table. The first cell of each row is its heading. A table without rows shows the text `empty`."""
 
     label: str
     columns: Sequence[str]
@@ -78,7 +78,7 @@ class Tile:
 
 
 def harmless(text: str | None) -> str:
-    """Makes control characters visible, which could otherwise change the reading direction or hide text."""
+    """Makes control characters visible. They could otherwise change the reading direction or hide text."""
     return visible(text or "", keep="\n")
 
 
@@ -100,7 +100,7 @@ def shortened(value: bytes | str) -> str:
 
 
 def words(name: str) -> str:
-    """Returns a NAME_LIKE_THIS as words."""
+    """Converts a NAME_LIKE_THIS to words."""
     return name.replace("_", " ").lower()
 
 
@@ -137,7 +137,7 @@ def link(path: str, text: Cell) -> Markup:
 
 @lru_cache
 def gmp(number: int, *, is_delivered: bool | None = None) -> Markup:
-    """Returns a GMP's icon and name, with a tick if it has delivered, paler if not."""
+    """Returns a GMP's icon and name, with a tick if it has delivered, or in a paler colour if it has not."""
     known = Gmp(number).label if number in tuple(Gmp) else "other"
     look = "" if is_delivered is None else " good" if is_delivered else " waiting"
     tick = Markup('<span class="hidden"> delivered</span>') if is_delivered else ""
@@ -189,7 +189,7 @@ def moment(seconds: float | None) -> Markup:
 
 
 def age(seconds: float | None) -> Markup:
-    """Returns a time that scripts show as an age, such as "12 s ago"; without scripts it is shown in UTC."""
+    """Returns a time that a script shows as an age, such as "12 s ago". Without scripts, it is shown in UTC."""
     shown = moment(seconds)
     if "<time" not in shown:
         return shown
@@ -199,7 +199,7 @@ def age(seconds: float | None) -> Markup:
 def coded(text: str) -> Markup:
     """Formats parts between backticks as code.
 
-    For Waybill's own text only, since untrusted text could contain a command.
+    Use it only for Waybill's own text, since untrusted text could contain a command.
     """
     parts = [Markup("<code>{}</code>").format(part) if odd % 2 else part for odd, part in enumerate(text.split("`"))]
     return Markup("").join(parts)

@@ -1,4 +1,4 @@
-"""The costs of a message's transactions, read from their chains."""
+"""The costs of messages' transactions, read from the chains."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def _message(document: Mapping[str, Any]) -> Message | None:
 
 
 def _situation(sources: Sources, message: Message) -> Situation:
-    """Returns the situation according to the index; decisions query the chain itself."""
+    """Returns the situation according to the index. For a decision, the chain itself is queried."""
     index = sources.index()
     record = index.message(message.id) if index else None
     if index is None or record is None:

@@ -1,10 +1,10 @@
 """Decisions about dead letters, signed by an operator's own wallet.
 
-The explorer holds no key and writes nothing unsigned.
+The explorer holds no key, and writes nothing that is unsigned.
 
-The page posts the same form three times, more complete each time: to get the message to send and the document
-to sign, to get the record's place in the log, and to record the decision. Each response is rebuilt from the
-form, so the server keeps no state.
+The page posts the same form three times, each time with more fields: first to get the message to send and the
+document to sign, then to get the record's place in the log, and finally to record the decision. The server
+rebuilds everything from the form, so it keeps no state.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _Signature = Annotated[str, Field(pattern="^0x[0-9a-fA-F]{130}$")]
 
 
 class DecisionForm(BaseModel):
-    """A decision that the page completes step by step."""
+    """The form of a decision, which the page completes step by step."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True)
 
@@ -79,7 +79,7 @@ def add_decisions(app: FastAPI, sources: Sources, open_review: OpenReview) -> No
             return _problem(404, f"no dead letter {error.args[0]}")
         except TransientError as error:
             # The error names endpoints and may quote a node, so it goes to the log only.
-            _log.warning("decision not prepared", error=str(error))
+            _log.warning("decision rejected", error=str(error))
             return _problem(503, "a chain gives no usable answer now: try again in a moment")
 
 
@@ -90,7 +90,7 @@ def _problem(status: int, text: str) -> Response:
 async def _decided(form: DecisionForm, now: float, open_review: OpenReview) -> dict[str, Any]:
     """Returns the next document to sign, or the record's place once the record is written."""
     if form.decision not in OFFERED:
-        raise DecisionError(f"{form.decision} is taken with `waybill dlq`, not here")
+        raise DecisionError(f"{form.decision} can't be made in the explorer; use `waybill dlq decide`")
     maker = to_checksum_address(form.maker)
     async with open_review() as review:
         prepared = await review.prepare(form.event_id, form.decision, form.rationale, Maker(maker, maker))
@@ -119,7 +119,7 @@ def _to_sign(prepared: Prepared, at: float) -> dict[str, Any]:
 
 
 def _notice(notice: Notice) -> dict[str, Any]:
-    """Returns the message to send as the dApp kit's request, with 64-bit numbers as text."""
+    """Returns the message to send as a request for the dApp kit, with 64-bit numbers as text."""
     request: RouteRequest = notice.request
     return {
         "source": notice.source_chain,

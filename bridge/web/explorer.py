@@ -144,7 +144,7 @@ class Explorer:
         return self.page("page.html", title, sections=sections, **values)
 
     def as_of(self) -> list[dict[str, Any]] | None:
-        """Returns the last block that the index has read on each chain, or None while that is being read."""
+        """Returns the last block that the index has read on each chain, or None while the index is being queried."""
         try:
             found = self._chains.look(self.settings.patience)
         except StoreError:
@@ -163,7 +163,7 @@ class Explorer:
         ]
 
     def refusal(self, request: Request, status: int, text: str) -> Response:
-        """Returns an error response: JSON below ``/v1``, a page for browsers, a line of text for other programs."""
+        """Returns an error response: JSON below ``/v1``, a page for browsers, and a line of text for other programs."""
         if request.scope["path"].startswith(PREFIX):
             return problem(status, text)
         if "text/html" not in request.headers.get("accept", ""):

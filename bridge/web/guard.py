@@ -1,6 +1,6 @@
 """Protects the web application and its visitors.
 
-Rate limits, origin checks, security headers, and the operators' token.
+It applies rate limits, origin checks, security headers, and the operators' token.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Guard:
             app: the application.
             requests_per_minute: the rate limit per client.
             rpc_urls: URLs that visitors' browsers may connect to.
-            refuse: builds the response to a rejected request, see `Refuse`.
+            refuse: builds the response to a rejected request; see `Refuse`.
         """
         self._app = app
         self._refuse = refuse
@@ -69,7 +69,7 @@ class Guard:
         await app(scope, receive, send_with_headers)
 
     def _refusal(self, request: Request) -> tuple[int, str] | None:
-        """Returns status and reason if the request must be rejected, else None."""
+        """Returns the HTTP status and the reason if the request must be rejected, otherwise None."""
         path = request.scope["path"]
         if path == "/healthz":
             return None
@@ -93,7 +93,10 @@ class Guard:
 
 
 def client_of(request: Request) -> str:
-    """Returns the client for rate limits: an IPv4 address, or an IPv6 /64 network, which one client may own."""
+    """Returns the client to which a rate limit applies.
+
+    An IPv4 address, or an IPv6 /64 network, since one client may own all of it.
+    """
     host = request.client.host if request.client else "unknown"
     try:
         address = ip_address(host)

@@ -21,7 +21,7 @@ OLDEST: Final = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Divergences:
-    """All divergences, counted once for every page.
+    """All divergences, computed once for all pages.
 
     Attributes:
         records: all divergences, worst first.
@@ -67,12 +67,14 @@ class MessageList:
         return index.by_status() if index else {}
 
     def contradicted(self, patience: float) -> frozenset[bytes] | None:
-        """Returns all divergences; None while they are being computed."""
+        """Returns the ids of the DIVERGED messages, or None while they are being computed."""
         found = self.divergences.recent(patience)
         return None if found is None else found.value.messages
 
     def by_status(self, patience: float | None = None) -> dict[Status, int] | None:
-        """Returns the number of messages by state, contradicted ones as DIVERGED; None while they are being counted.
+        """Returns the number of messages by state, or None while they are being counted.
+
+        Messages with contradictions count as DIVERGED.
 
         Args:
             patience: seconds to wait; None means the list's own patience.
@@ -87,7 +89,7 @@ class MessageList:
         return with_diverged(counts.value, index.statuses_of(contradicted)) if index and contradicted else counts.value
 
     def page(self, chosen: Listing, limit: int) -> MessagePage | None:
-        """Returns a part of a list; None while contradictions are being computed.
+        """Returns a part of a list, or None while contradictions are being computed.
 
         Args:
             chosen: the filters, and the position where the part begins.

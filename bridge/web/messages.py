@@ -109,7 +109,7 @@ class ShownMessage:
 
     @property
     def message(self) -> Message | None:
-        """Returns the message; None if its source has not been read."""
+        """Returns the message, or None if its source has not been read."""
         return self.explanation.message
 
     @property
@@ -119,7 +119,7 @@ class ShownMessage:
 
     @property
     def seconds(self) -> int | None:
-        """Returns the seconds of block time from creation to execution; None if either time is unknown."""
+        """Returns the seconds of block time from creation to execution, or None if either time is unknown."""
         sent, executed = self.source.at, self.destination.at
         return None if sent is None or executed is None else max(0, executed - sent)
 
@@ -173,7 +173,7 @@ def delivery_table(shown: ShownMessage, transaction: Any) -> Table:
 
     Args:
         shown: the message.
-        transaction: formats a chain and a hash as a cell.
+        transaction: formats a chain and a transaction hash as a cell.
     """
     rows = [
         (

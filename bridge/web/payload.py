@@ -1,4 +1,4 @@
-"""Formats payloads for people: a router's own payloads are decoded, others are shown as text or bytes.
+"""Formats payloads for display. A router's own payloads are decoded; others are shown as text or bytes.
 
 Payloads are untrusted; templates escape the results.
 """
@@ -37,7 +37,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """A payload in the form in which it is shown."""
+    """A payload as it is displayed."""
 
     how: str  # "abi", "text" or "bytes"
     fields: tuple[Field, ...]  # of an ABI

@@ -41,7 +41,7 @@ def _term(word: str, shown: str = "") -> Markup:
 
 
 def _assets() -> str:
-    """Returns a hash of the static files, which browsers may cache as long as it is unchanged."""
+    """Returns a hash of the static files. Browsers may cache the files as long as the hash stays the same."""
     digest = sha256()
     for file in sorted(STATIC.iterdir()):
         digest.update(file.read_bytes())

@@ -24,7 +24,7 @@ _ADDRESS: Final = re.compile(r"(?:0x)?([0-9a-fA-F]{40})")
 
 
 class BadLinkError(ValueError):
-    """A link has an invalid parameter; the message contains parameter and value."""
+    """A link has an invalid parameter. The message states the parameter and its value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from bridge.web.timeline import Transaction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """The stores behind the pages. Index and store are None until they exist, which pages report."""
+    """The stores behind the pages. The index and the store are None until they exist, which the pages report."""
 
     deployment: Deployment
     index: Callable[[], Index | None]
@@ -38,5 +38,5 @@ class Sources:
         return for_network(text, self.deployment.network)
 
     def chain_name(self, chain_id: int | None) -> str:
-        """Returns a chain's name, or its id if the deployments file lacks it."""
+        """Returns a chain's name, or its id if the chain is not in the deployments file."""
         return chain_name(self.deployment, chain_id)

@@ -57,7 +57,7 @@ def timeline(
     Args:
         events: the message's events.
         jobs: the retries that the index requested.
-        is_proven: whether the facts are consistent; if not, no step is shown as a success.
+        is_proven: whether the facts are consistent. If not, no step is shown as a success.
     """
     steps = [_of_event(event) for event in events if event.event != "MessageIdCreated"]
     if not is_proven:
@@ -88,7 +88,7 @@ _ENDS: Final[Mapping[RetryState, str]] = {
 
 
 def _ended(job: RetryJob) -> str:
-    """Describes the outcome of a request."""
+    """Describes the outcome of a retry request."""
     outcome = job.outcome.replace("`", "")  # the headline has the command
     return f"{_ENDS[job.state]}{f': {outcome}' if outcome else ''}."
 

@@ -274,7 +274,7 @@ def test_second_network_does_not_overwrite_the_first(devnet: Devnet, tmp_path: P
     before, sent = target.read_text(), transactions_sent(devnet)
     # Another owner makes other code, as another version of the contracts would.
     other = plan(devnet, account(OTHER_OWNER_KEY))
-    with pytest.raises(DeployError, match=r"give the new network another name"):
+    with pytest.raises(DeployError, match=r"give the new network a different name"):
         run(other, target, OTHER_OWNER_KEY)
     assert target.read_text() == before
     assert transactions_sent(devnet) == sent

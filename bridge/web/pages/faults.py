@@ -1,4 +1,7 @@
-"""Contradictions between chains, or between a chain and the index, and duplicates that routers absorbed."""
+"""The page of contradictions and of duplicates that routers absorbed.
+
+A contradiction is between chains, or between a chain and the index.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from bridge.web.search import search
 
 
 def found(explorer: Explorer, typed: str) -> Response:
-    """Redirects to the search result, or lists several."""
+    """Redirects to the search result, or lists the results if there are several."""
     goal = search(explorer.sources, typed)
     if goal.path:
         return RedirectResponse(goal.path, 303)

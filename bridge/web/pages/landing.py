@@ -117,6 +117,6 @@ def _chain_table(explorer: Explorer, chains: Sequence[ChainRecord], store: Store
 
 
 def _tiles(counts: Mapping[Status, int]) -> list[Tile]:
-    """Returns tiles with messages by state; contradictions come first."""
+    """Returns tiles with the number of messages by state. Contradictions come first."""
     order = sorted(Status, key=lambda status: status is not Status.DIVERGED)
     return [Tile(count(counts[one]), state(one), f"/messages?status={one.value}") for one in order if counts.get(one)]

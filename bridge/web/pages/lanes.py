@@ -1,4 +1,4 @@
-"""Lanes and GMPs: one table each."""
+"""The pages of lanes and of GMPs, each with one table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dead letters: the list, and one letter with the possible decisions."""
+"""The pages of dead letters: the list, and a single letter with the possible decisions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _ROWS: Final = 50
 
 
 def dead_letters(explorer: Explorer, status: str, *, from_messages: bool) -> Response:
-    """Shows the deliveries that the relayer has given up."""
+    """Shows the deliveries that the relayer has given up on."""
     try:
         chosen = LetterStatus(status) if status else None
     except ValueError:

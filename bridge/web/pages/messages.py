@@ -1,4 +1,4 @@
-"""The pages of messages: the list, and one message."""
+"""The pages of messages: the list, and a single message."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _rows(explorer: Explorer, chosen: Listing) -> dict[str, Any]:
 
 
 def message(explorer: Explorer, message_id: bytes) -> Response:
-    """Shows one message; the page of an unknown message updates once the message is seen."""
+    """Shows one message. The page of an unknown message updates itself once the message is seen."""
     shown = read_message(explorer.sources, message_id)
     if shown is None:
         return explorer.page(
