@@ -32,17 +32,17 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 ALERTS: Final = ROOT / "ops" / "alerts.yml"
 
 _NEXT_TRY: Final = {
-    FailureKind.TRANSIENT: "retried, costs a try",
+    FailureKind.TRANSIENT: "retried, counts as a try",
     FailureKind.TERMINAL: "not retried",
-    FailureKind.REFUSED: "retried, costs a try",
-    FailureKind.UNKNOWN: "retried, costs a try",
-    FailureKind.INTERRUPTED: "retried, costs a try",
-    FailureKind.UNANSWERED: "retried, costs no try",
-    FailureKind.UNDONE: "delivered again, costs no try",
+    FailureKind.REFUSED: "retried, counts as a try",
+    FailureKind.UNKNOWN: "retried, counts as a try",
+    FailureKind.INTERRUPTED: "retried, counts as a try",
+    FailureKind.UNANSWERED: "retried, does not count as a try",
+    FailureKind.UNDONE: "delivered again, does not count as a try",
 }
 
 _DISPOSITIONS: Final = {
-    Disposition.REJECT: "the message is refused and not tried again",
+    Disposition.REJECT: "the message is rejected and not tried again",
     Disposition.RETRY: "tried again, as often as the policy of its kind allows",
     Disposition.ROLLBACK: "the sender may undo what it did, on the destination's report",
     Disposition.ESCALATE: "an operator or governance decides",

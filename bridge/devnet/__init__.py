@@ -1,7 +1,7 @@
 """A local network: anvil chains with the GMPs' real contracts.
 
-Waybill signs as the GMPs' validators, signers and guardians, with well-known test keys. Never use any of this on a network
-with real value.
+Waybill signs as the GMPs' validators, signers and guardians, with well-known test keys. Never use these keys on
+a network with real value.
 """
 
 from bridge.devnet.anvil import ChainState, ChainStatus, PortTakenError

@@ -1,4 +1,4 @@
-"""Accounts of the devnet. Their keys are public and the same on every devnet."""
+"""Accounts of the devnet. Their keys are public, and are the same on every devnet."""
 
 from __future__ import annotations
 
@@ -42,6 +42,9 @@ def account(key: str) -> LocalAccount:
 
 
 def signer(role: str, index: int) -> LocalAccount:
-    """Returns one of a GMP's validators, signers or guardians, which is the same on every machine and has no funds."""
+    """Returns one of a GMP's validators, signers or guardians.
+
+    The account is the same on every machine and has no funds.
+    """
     result: LocalAccount = Account.from_key(keccak(text=f"waybill devnet {role} {index}"))
     return result

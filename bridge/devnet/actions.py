@@ -1,4 +1,4 @@
-"""The example of atomic actions: a coordinator on the first chain, and participating assets on each other chain."""
+"""The example of atomic actions: a coordinator on the first chain, and a participating asset on each other chain."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class PortTakenError(DevnetError):
 
 
 class ChainState(StrEnum):
-    """State of a devnet chain."""
+    """The state of a devnet chain."""
 
     RUNNING = "running"
     CRASHED = "crashed"  # the process is gone, and with it the chain
@@ -57,12 +57,12 @@ class AnvilProcess:
 
     @property
     def url(self) -> str:
-        """URL of the RPC endpoint."""
+        """Returns the URL of the RPC endpoint."""
         return f"http://{HOST}:{self.port}"
 
     @property
     def states(self) -> Path:
-        """Folder for the states of older blocks, which would exceed memory; `stop` removes it."""
+        """Returns the folder for the states of older blocks, which would not fit into memory. `stop` removes it."""
         return _states_beside(Path(self.log))
 
     def to_json(self) -> dict[str, Any]:
@@ -115,17 +115,17 @@ def start(
 ) -> AnvilProcess:
     """Starts a chain and waits until it responds.
 
-    Until `mine_every` changes it, the chain mines a block per transaction and one per second: in automine mode
-    alone, anvil may leave a transaction that arrives during mining in its pool until the next transaction. The
-    process runs in its own session, so that terminal signals do not reach it.
+    Until `mine_every` changes this, the chain mines a block per transaction and also one per second. With
+    automining alone, anvil may leave a transaction that arrives during mining in its pool until the next
+    transaction arrives. The process runs in its own session, so that terminal signals do not reach it.
 
     Args:
         name: Name of the chain.
         chain_id: Id of the chain.
         port: Port on the loopback address.
-        log: File for the output; older states are kept beside it.
-        keep_states: Number of newest blocks whose state is kept, in memory. If None, all states are kept, with
-            older ones on disk; anvil 1.7.1 restores them without contract code when a reorg needs them.
+        log: File for the output. States of older blocks are kept beside it.
+        keep_states: Number of newest blocks whose state is kept, in memory. If None, all states are kept, older
+            ones on disk. When a reorg needs a state on disk, anvil 1.7.1 restores it without contract code.
 
     Raises:
         DevnetError: anvil is missing, exited, or does not respond.
@@ -165,7 +165,7 @@ def _states_beside(log: Path) -> Path:
 
 
 def _spawn(command: list[str], log: Path) -> int:
-    """Starts a process that outlives this one: in its own session, with its output in a file."""
+    """Starts a process that outlives this one, in its own session and with its output in a file."""
     return os.posix_spawn(
         command[0],
         command,
@@ -191,7 +191,7 @@ def _wait_until_ready(anvil: AnvilProcess) -> None:
 
 
 def mine_every(anvil: AnvilProcess, seconds: int) -> None:
-    """Makes a chain mine a block every `seconds`, or for 0 one block per transaction.
+    """Makes a chain mine a block every `seconds` seconds or, if that is 0, one block per transaction.
 
     Raises:
         DevnetError: the chain did not respond, or returned an error.
@@ -216,7 +216,7 @@ def request(anvil: AnvilProcess, method: str, *params: Any) -> Any:
 
 
 def is_alive(anvil: AnvilProcess) -> bool:
-    """Returns whether the process is still running; another process with a reused id does not count."""
+    """Returns whether the process is still running. A different process with the same id does not count."""
     return _process_of(anvil) is not None
 
 
@@ -258,7 +258,7 @@ def free_port() -> int:
 
 
 def stop(anvils: list[AnvilProcess]) -> None:
-    """Kills chains and removes their states; returns when the processes are gone."""
+    """Kills chains and removes their states. Returns once the processes are gone."""
     processes = [process for anvil in anvils if (process := _process_of(anvil)) is not None]
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -269,7 +269,7 @@ def stop(anvils: list[AnvilProcess]) -> None:
 
 
 def block_number(anvil: AnvilProcess) -> int | None:
-    """Returns the newest block's number, or None without a response."""
+    """Returns the newest block's number, or None if the node does not respond."""
     number = _rpc(anvil, "eth_blockNumber")
     return int(number, 16) if isinstance(number, str) else None
 

@@ -47,13 +47,13 @@ class AttachedChain:
 
     @property
     def status(self) -> ChainStatus:
-        """The chain's current status."""
+        """Returns the chain's current status."""
         return anvil.look_at_url(self.name, self.chain_id, self.url)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attachment:
-    """State of an attached devnet, persisted between commands."""
+    """The state of an attached devnet, which is saved between commands."""
 
     chains: tuple[AttachedChain, ...]
     is_done: bool = False  # whether all contracts are deployed
@@ -78,7 +78,7 @@ async def attach(*, home: Path, urls: Sequence[str], progress: Progress = lambda
     """Deploys the GMPs, Waybill and the examples on the user's anvil nodes, and connects every pair of chains.
 
     With a single URL, a second chain is started as a destination, which `down` stops. A second call keeps a
-    complete deployment, and deploys again after the anvils were restarted.
+    deployment that is complete. After the anvils were restarted, it deploys again.
 
     Args:
         home: Folder that contains ``build/devnet`` and ``deployments``.
@@ -86,7 +86,7 @@ async def attach(*, home: Path, urls: Sequence[str], progress: Progress = lambda
         progress: Callback for progress lines.
 
     Raises:
-        DevnetError: a URL is not a development chain, another devnet is up, or a contract cannot be deployed.
+        DevnetError: a URL is not that of a development chain, another devnet is up, or a contract can't be deployed.
     """
     folder = Folder.below(home)
     with exclusively(folder):
@@ -178,7 +178,7 @@ def _second_chain(folder: Folder, first: AttachedChain, progress: Progress) -> A
 
 
 def _keep_time(chain: AttachedChain, progress: Progress) -> None:
-    """Makes a node mine every second, since no message stalls while a chain's clock stands still."""
+    """Makes a node mine every second, since no message would become stalled while the chain's clock stands still."""
     if not _request(chain.url, "hardhat_getAutomine"):
         return
     is_hardhat = "hardhat" in str(_request(chain.url, "web3_clientVersion")).lower()
@@ -190,7 +190,7 @@ def _named(urls: Sequence[str]) -> tuple[AttachedChain, ...]:
     """Returns the chains at the URLs.
 
     Raises:
-        DevnetError: a URL does not respond or is not a development chain, or two chains have the same id.
+        DevnetError: a URL does not respond or is not that of a development chain, or two chains have the same id.
     """
     if len(urls) > len(CHAIN_NAMES):
         raise DevnetError(f"a devnet has at most {len(CHAIN_NAMES)} chains, not {len(urls)}")

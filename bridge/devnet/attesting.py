@@ -15,7 +15,7 @@ from bridge.protocol.ports import Block, Chain, Dispatch, TransientError
 
 
 class SigningAttester(DeploymentReader):
-    """Attests with the keys of a GMP's own parties."""
+    """Attests with the keys of a GMP's own verifiers."""
 
     DEFAULT_SIGNERS: ClassVar[Sequence[LocalAccount]]
     """As many of the GMP's parties as must sign, in the order that the GMP requires."""
@@ -32,7 +32,7 @@ async def confirm(chain: Chain, dispatch: Dispatch) -> Block:
     """Returns the block that contains a dispatch.
 
     Raises:
-        TransientError: the chain lacks that block, because of a reorg or a lagging node.
+        TransientError: the chain does not have that block, because of a reorg or a lagging node.
     """
     block = await chain.block(dispatch.block_number)
     if block is None or block.hash != dispatch.block_hash:
@@ -45,7 +45,7 @@ async def confirm(chain: Chain, dispatch: Dispatch) -> Block:
 
 
 def sign_digest(account: LocalAccount, digest: bytes) -> bytes:
-    """Signs a 32-byte digest without a prefix; returns r, s and v, where v is 27 or 28."""
+    """Signs a 32-byte digest without a prefix. Returns r, s and v, where v is 27 or 28."""
     signature = _private_key(bytes(account.key)).sign_recoverable(digest, hasher=None)
     return signature[:64] + bytes([27 + signature[64]])
 

@@ -1,4 +1,4 @@
-"""Sends many transactions of one account at once. Contract addresses are known in advance."""
+"""Sends many transactions of one account at once. Contract addresses are computed in advance."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FEE_RISE = 1.125  # per replacement; anvil may reject identical bytes as alread
 
 @dataclass(frozen=True, slots=True)
 class _Queued:
-    """A transaction with all versions that were sent, one of which the chain includes."""
+    """A queued transaction, with all versions of it that were sent. The chain includes one of them."""
 
     step: str
     fields: dict[str, Any]
@@ -72,7 +72,7 @@ class Deployer:
         """Sends the queue and waits until all transactions are included.
 
         Raises:
-            DevnetError: a transaction failed; the message names it.
+            DevnetError: a transaction failed. The message states which one.
         """
         queue, self._queue = self._queue, []
         # In nonce order, because anvil may hold back a transaction that arrives early.

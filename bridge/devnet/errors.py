@@ -2,4 +2,4 @@
 
 
 class DevnetError(Exception):
-    """A devnet operation failed; the message gives the reason and the remedy."""
+    """A devnet operation failed. The message states the reason and the remedy."""

@@ -1,4 +1,4 @@
-"""Fetches the GMPs' contracts, and anvil where it is missing, from pinned npm packages.
+"""Downloads the GMPs' contracts, and anvil if it is missing, from pinned npm packages.
 
 Contracts are unpacked from an npm tarball, whose integrity is checked, to <gmp>/<Contract>.json. Each file is
 {"abi": [...], "bytecode": "0x...", "source": "<package>@<version>/<path>"}. In a checkout, `make setup` runs
@@ -35,12 +35,12 @@ _FETCHED_FROM: Final = ".pins"  # hash of the pins, in the contracts' folder
 
 
 class ArtifactError(DevnetError):
-    """A package could not be fetched, differs from its pin, or lacks expected content."""
+    """A package could not be downloaded, differs from its pin, or lacks expected contents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Package:
-    """One pinned npm package; fields as in gmp_artifacts.toml."""
+    """A pinned npm package. The fields are those of gmp_artifacts.toml."""
 
     gmp: str = ""
     name: str
@@ -60,13 +60,13 @@ class Package:
 
     @property
     def specifier(self) -> str:
-        """The npm package specifier."""
+        """Returns the npm package specifier."""
         return f"{self.name}@{self.version}"
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A published contract: ABI, creation bytecode as 0x-prefixed hex, and path in the package."""
+    """A published contract, with its ABI, its creation bytecode as 0x-prefixed hex, and its path in the package."""
 
     abi: object
     bytecode: str
@@ -178,7 +178,7 @@ def unpack(package: Package, archive: Path, target: Path) -> None:
     """Writes a package's contracts to <target>/<gmp>/<Contract>.json.
 
     Raises:
-        ArtifactError: a contract is missing or cannot be deployed.
+        ArtifactError: a contract is missing or can't be deployed.
     """
     folder = target / package.gmp
     folder.mkdir(parents=True, exist_ok=True)
@@ -193,10 +193,10 @@ def unpack(package: Package, archive: Path, target: Path) -> None:
 
 
 def fetch(packages: Sequence[Package], target: Path, progress: Progress) -> None:
-    """Fetches all packages, then replaces the target folder.
+    """Downloads all packages, then replaces the target folder.
 
     Raises:
-        ArtifactError: fetching a package failed. The target is unchanged; the message names the package.
+        ArtifactError: downloading a package failed. The target is unchanged, and the message states the package.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".gmp-") as scratch:
@@ -221,9 +221,9 @@ def pinned_packages() -> list[Package]:
 
 
 def bring_in(progress: Progress) -> None:
-    """Fetches the files that an installed package does not contain.
+    """Downloads the files that an installed package does not contain.
 
-    Does nothing in a checkout, where `make setup` fetches them.
+    Does nothing in a checkout, where `make setup` downloads them.
 
     Raises:
         ArtifactError: npm is missing or failed, or there is no anvil for this platform.
@@ -244,7 +244,7 @@ def is_native(binary: Path) -> bool:
 
 
 def foundry_version(binary: Path) -> tuple[int, int] | None:
-    """Returns the (major, minor) version of a Foundry binary, or None if it cannot be determined."""
+    """Returns the (major, minor) version of a Foundry binary, or None if it can't be determined."""
     try:
         output = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=20, check=True).stdout
     except (OSError, subprocess.SubprocessError):
@@ -266,7 +266,7 @@ def is_supported(binary: Path) -> bool:
 
 
 def find_foundry(tool: str, packaged: Sequence[Path], path: str | None = None) -> Path | None:
-    """Returns a supported Foundry binary on PATH, or else from the npm packages; None if there is none.
+    """Returns a supported Foundry binary from PATH or, failing that, from the npm packages, or None if there is none.
 
     Args:
         tool: "forge", "anvil" or "cast".
@@ -297,7 +297,7 @@ def link(target: Path, at: Path) -> None:
 
 
 def bring_anvil(progress: Progress) -> None:
-    """Fetches only anvil, if it is missing; does nothing in a checkout, where `make setup` installs it.
+    """Downloads only anvil, if it is missing. Does nothing in a checkout, where `make setup` installs it.
 
     Raises:
         ArtifactError: npm is missing or failed, or there is no anvil for this platform.

@@ -1,4 +1,4 @@
-"""The interface of each GMP's `devnet` module: deploying its contracts, and signing as its validators, guardians or oracles."""
+"""The interface of each GMP's `devnet` module, which deploys the GMP's contracts and signs as its verifiers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DevnetChain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GmpDevnet:
-    """A GMP on a devnet; its `devnet` module defines `DEVNET`."""
+    """A GMP on a devnet. The GMP's `devnet` module defines it as `DEVNET`."""
 
     deploy: Callable[[Deployer, DevnetChain, Sequence[DevnetChain]], Awaitable[GmpContracts]]
     """Deploys the GMP on a chain, able to send to the others. Raises `DevnetError` if a transaction failed."""

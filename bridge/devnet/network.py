@@ -51,19 +51,19 @@ class Devnet:
 
 
 class Node(Protocol):
-    """A local chain's node."""
+    """The node of a local chain."""
 
     @property
     def name(self) -> str:
-        """The chain's name."""
+        """Returns the chain's name."""
 
     @property
     def chain_id(self) -> int:
-        """The chain's id."""
+        """Returns the chain's id."""
 
     @property
     def url(self) -> str:
-        """URL of the JSON-RPC endpoint."""
+        """Returns the URL of the JSON-RPC endpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,22 +79,22 @@ class Folder:
 
     @property
     def state(self) -> Path:
-        """Folder of process records and logs."""
+        """Returns the folder of process records and logs."""
         return self.home / "build" / "devnet"
 
     @property
     def record(self) -> Path:
-        """Path of the file that records the devnet's processes."""
+        """Returns the path of the file that records the devnet's processes."""
         return self.state / "devnet.json"
 
     @property
     def attached(self) -> Path:
-        """File with the attached chains."""
+        """Returns the path of the file that records the attached chains."""
         return self.state / "attached.json"
 
     @property
     def deployments_file(self) -> Path:
-        """The deployments file."""
+        """Returns the path of the deployments file."""
         return self.home / "deployments" / f"{NETWORK}.json"
 
 
@@ -148,14 +148,15 @@ async def up(
         home: Folder that contains ``build/devnet`` and ``deployments``.
         chains: Number of chains, 2 to 8.
         block_time: Seconds between blocks; 0 mines a block per transaction.
-        first_port: Port of the first chain; the others follow. None uses the running devnet's port, or else 8545.
+        first_port: Port of the first chain; the others get the next ports. None means the running devnet's
+            port, or 8545.
         port_option: Command-line option of `first_port`, for errors.
         keep_states: See `bridge.devnet.anvil.start`.
         progress: Callback for progress lines.
 
     Raises:
-        DevnetError: a devnet with other parameters is up or has crashed, a port is in use, or a contract can't
-            be deployed.
+        DevnetError: a devnet with different parameters is up or has crashed, a port is in use, or a contract
+            can't be deployed.
     """
     if not 2 <= chains <= len(CHAIN_NAMES):
         raise DevnetError(f"a devnet has 2 to {len(CHAIN_NAMES)} chains, not {chains}")
@@ -177,7 +178,7 @@ async def up(
 
 
 def down(*, home: Path) -> tuple[str, ...]:
-    """Stops all chains and returns their names; none if the devnet was not up."""
+    """Stops all chains and returns their names, or an empty tuple if the devnet was not up."""
     folder = Folder.below(home)
     with exclusively(folder):
         record = Record.read(folder)
@@ -190,7 +191,7 @@ def down(*, home: Path) -> tuple[str, ...]:
 
 
 def status(*, home: Path) -> tuple[ChainStatus, ...]:
-    """Returns the status of each chain; empty if the devnet is not up."""
+    """Returns the status of each chain, or an empty tuple if the devnet is not up."""
     record = Record.read(Folder.below(home))
     return tuple(anvil.look_at(process) for process in record.anvils) if record else ()
 

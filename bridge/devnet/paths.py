@@ -1,4 +1,4 @@
-"""Paths of the devnet's tools and contracts: in a checkout's build folder, else in the user's cache."""
+"""Paths of the devnet's tools and contracts, in a checkout's build folder or else in the user's cache folder."""
 
 from __future__ import annotations
 

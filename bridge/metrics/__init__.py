@@ -1,4 +1,4 @@
-"""Exposes a relayer's state to Prometheus. Each scrape reads the store, so a restart resets no counter."""
+"""Exposes a relayer's state to Prometheus. Each scrape reads the store, so a restart does not reset counters."""
 
 from __future__ import annotations
 

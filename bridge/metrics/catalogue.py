@@ -1,6 +1,6 @@
-"""Lists every metric: its name, its labels, and the question that it answers.
+"""Lists every metric, with its name, its labels, and the question that it answers.
 
-The reference page is generated from this list; alert rules and the dashboard may use no other names.
+The reference page is generated from this list. Alert rules and the dashboard must not use other metrics.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 
 class MetricType(StrEnum):
-    """A metric's type in Prometheus."""
+    """The type of a metric in Prometheus."""
 
     GAUGE = "gauge"
     COUNTER = "counter"

@@ -1,4 +1,4 @@
-"""Reads chains, store and index for one scrape."""
+"""Reads the chains, the store and the index for a scrape."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ COUNTED: Final = 60.0  # seconds for which a count of rows is cached: counting a
 
 
 class IndexFigures(Protocol):
-    """The index's totals."""
+    """Provides the index's totals."""
 
     def chains(self) -> Sequence[ChainRecord]:
         """Returns the index's progress on each chain."""
@@ -55,14 +55,17 @@ class IndexFigures(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _IndexSums:
-    """The totals whose computation time grows with the number of messages."""
+    """Totals of the index that take longer to compute the more messages there are."""
 
     messages: Mapping[Status, int]
     divergences: Mapping[str, int]
 
 
 class Monitor:
-    """Reads the metrics for each scrape. The store keeps the counters, so neither restarts nor retention lower them."""
+    """Reads the metrics for each scrape.
+
+    The store keeps the counters, so neither restarts nor retention reduce them.
+    """
 
     def __init__(
         self,
@@ -85,7 +88,7 @@ class Monitor:
             store: the relayer's store.
             clock: the source of time.
             settings: the relayer's settings.
-            dead_letters: the log of dead letters, which may be in another database.
+            dead_letters: the log of dead letters, which may be in a separate database.
             streams: the store's streams; None omits their metrics.
             accounts: accounts whose balances are read, in addition to those that have sent before.
             index: opens the index's totals; yields None if there is no index.
@@ -113,7 +116,7 @@ class Monitor:
         return (await self.samples()).exposition()
 
     async def samples(self) -> Samples:
-        """Returns all metrics. ``waybill_scrape_problem`` names the parts that can't be read."""
+        """Returns all metrics. ``waybill_scrape_problem`` states the parts that could not be read."""
         samples = Samples()
         samples.add("waybill_build_info", 1, version=version("waybill"), network=self._deployment.network)
         accounts = await self._part(samples, "store", asyncio.to_thread(self._add_stored, samples))

@@ -28,7 +28,7 @@ class Samples(Collector):
         """Adds a value.
 
         Raises:
-            KeyError: the metric is unknown, or has other labels.
+            KeyError: the metric is unknown, or has different labels.
         """
         family = self._families[name]
         assert not isinstance(family, HistogramMetricFamily)

@@ -82,7 +82,7 @@ def add_stored(
 
 
 def add_letters(samples: Samples, log: DeadLetterLog, deployment: Deployment) -> None:
-    """Adds the metrics of the dead-letter log, which may be in another database than the store."""
+    """Adds the metrics of the dead-letter log, which may be in a different database from the store."""
     names = _Names(deployment)
     for waiting in log.waiting():
         lane = names.lane(waiting.source_chain, waiting.destination_chain)

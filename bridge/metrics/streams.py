@@ -7,7 +7,7 @@ from bridge.store.streams import Streams
 
 
 def add_streams(samples: Samples, streams: Streams, now: float) -> None:
-    """Adds the numbers of waiting and published records; adds nothing if no relayer has ever recorded streams."""
+    """Adds the numbers of waiting and published records. Adds nothing if no relayer has ever recorded streams."""
     found = streams.status()
     if not (found.recording or found.waiting or any(found.sent.values())):
         return

@@ -146,14 +146,14 @@ FAILURES: Final = (
         disposition=_RETRY,
         errors=(UnansweredError,),
         theirs=("Io", "KafkaConsumer{recoverable: true}"),
-        handling="costs no try, since it says nothing about the message; an entry that makes no progress raises an alert",
+        handling="not counted as a try, since it says nothing about the message; a delivery without progress raises an alert",
     ),
     FailureClass(
         kind=FailureKind.UNANSWERED,
         disposition=_RETRY,
         errors=(AttestationUnansweredError,),
         blames_gmp=True,
-        handling="costs no try; many in a row open the circuit breaker of the GMP",
+        handling="not counted as a try; several in a row open the GMP's circuit breaker",
     ),
     FailureClass(
         kind=FailureKind.UNANSWERED,
@@ -166,22 +166,22 @@ FAILURES: Final = (
         kind=FailureKind.TRANSIENT,
         disposition=_RETRY,
         errors=(AttestationPendingError,),
-        handling="the GMP's own parties have not finished: queried again after a tenth of the elapsed time; "
-        "costs no try",
+        handling="the GMP's own verifiers have not finished: queried again after a tenth of the elapsed time; "
+        "not counted as a try",
     ),
     FailureClass(
         kind=FailureKind.TRANSIENT,
         disposition=_RETRY,
         errors=(TransientError,),
         theirs=("KafkaProducer{recoverable: true}", "KafkaProducer{recoverable: false}"),
-        handling="retried, with another nonce if needed: one node's rejection is not final",
+        handling="retried, with a new nonce if needed: one node's rejection is not final",
     ),
     FailureClass(
         kind=FailureKind.TRANSIENT,
         disposition=_RETRY,
         errors=(NotAttestedError,),
         blames_gmp=True,
-        handling="retried; many in a row open the circuit breaker of the GMP",
+        handling="retried; several in a row open the GMP's circuit breaker",
     ),
     FailureClass(
         kind=FailureKind.REFUSED,
@@ -210,7 +210,7 @@ FAILURES: Final = (
         codes=("DeliveryNotThere",),
         kind=FailureKind.UNDONE,
         disposition=_RETRY,
-        handling="a reorg removed the delivery; it is repeated, and costs no try",
+        handling="a reorg removed the delivery; it is repeated, which does not count as a try",
     ),
     FailureClass(
         codes=("Interrupted", "LeaseExpired"),

@@ -58,7 +58,7 @@ class GmpProgress:
     stage: Stage
     attempts: tuple[int, ...]  # attempts of the message that this GMP accepted
     failed_tries: int  # the relayer's failed tries to deliver
-    setbacks: int  # interrupted deliveries that cost no try; see `OutboxEntry.setbacks`
+    setbacks: int  # interrupted deliveries that do not count as tries; see `OutboxEntry.setbacks`
     last_error: str | None
     next_try_at: float | None  # Unix seconds
     claimed_at: float | None  # when a relayer began the current try, in Unix seconds

@@ -281,7 +281,7 @@ class Deliveries:
         try:
             await self._try(entry, claim, log)
         except asyncio.CancelledError:
-            # A graceful stop costs no try, since the ledger knows any transaction. An expired lease does cost one.
+            # A graceful stop does not count as a try, since the ledger has any transaction. An expired lease does.
             self._commits.add(Postponed(claim, "the worker stopped", self._clock.now()))
             raise
         finally:

@@ -17,7 +17,7 @@ Check = tuple[frozenset[str], Callable[[Any], Iterator[str]]]
 
 
 class LoadedSettings(BaseSettings):
-    """The base class of a program's settings, which combine the models of its components."""
+    """Base class for a program's settings, which combine the models of the program's components."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
 
@@ -41,7 +41,7 @@ class LoadedSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  pydantic's signature
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003  pydantic's signature
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Uses only the values from `load`, which reads the sources itself to know the origin of each value."""
+        """Uses only the values from `load`, which reads the sources itself to know where each value comes from."""
         return (init_settings,)
 
     @model_validator(mode="wrap")
@@ -67,10 +67,10 @@ class LoadedSettings(BaseSettings):
         Args:
             file: a TOML file, or None.
             defaults: values that override only the models' own defaults.
-            arguments: values that override everything else; None means not given.
+            arguments: values that override everything else. A value of None is ignored.
 
         Raises:
-            SettingsError: names or values are invalid; the message lists all.
+            SettingsError: names or values are invalid. The message lists all of them.
         """
         sources = origins(cls, arguments, file, defaults or {}, cls.PROFILES)
         try:

@@ -1,4 +1,4 @@
-"""Formats all problems with settings: source, value, and fix. Secrets are never quoted."""
+"""Formats all problems with settings, each with its source, value and fix. Secrets are never quoted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONGEST_VALUE: Final = 60  # characters
 
 
 class SettingsError(ValueError):
-    """Invalid settings; the message lists every problem."""
+    """The settings are invalid. The message lists every problem."""
 
 
 def refusal(

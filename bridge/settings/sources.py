@@ -38,13 +38,13 @@ def origins(
 
     Args:
         model: the known settings.
-        arguments: flags; None means not given.
+        arguments: values of flags. A value of None is ignored.
         file: a TOML file, or None.
         defaults: defaults of the network or the folder, with the lowest precedence.
-        profiles: named sets of values, one of which any source may choose.
+        profiles: sets of values by name. Any source may select one of them.
 
     Raises:
-        SettingsError: a file or variable is unreadable, or a profile does not exist.
+        SettingsError: a file or variable can't be read, or a profile does not exist.
     """
     try:
         environment = EnvSettingsSource(model)()
@@ -63,7 +63,7 @@ def origins(
 
 
 def merged(sources: Sequence[Origin]) -> dict[str, Any]:
-    """Merges all sources by precedence; tables are merged key by key."""
+    """Merges all sources by precedence. Tables are merged key by key."""
     values: dict[str, Any] = {}
     for origin in reversed(sources):
         _put_over(values, origin.values)
@@ -97,7 +97,7 @@ def read_file(file: Path) -> dict[str, Any]:
 
 
 def origin_name(sources: Sequence[Origin], setting: str) -> str:
-    """Names the source of a setting, so that a user knows where to change it."""
+    """Returns a description of a setting's source, so that the user knows where to change the setting."""
     variable = f"{PREFIX}{setting.upper()}"
     for origin in sources:
         if setting.lower() in (name.lower() for name in origin.values):
@@ -112,6 +112,9 @@ def origin_name(sources: Sequence[Origin], setting: str) -> str:
 
 
 def unknown_variables(model: type[BaseSettings], others: frozenset[str]) -> list[str]:
-    """Returns environment variables with Waybill's prefix that no setting reads; they are probably misspelt."""
+    """Returns the environment variables with Waybill's prefix that no setting reads.
+
+    They are probably misspelt.
+    """
     known = {f"{PREFIX}{name.upper()}" for name in model.model_fields} | others
     return sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)

@@ -1,4 +1,7 @@
-"""The base class of settings tables, and value types: lists, wei amounts, addresses, GMPs, kinds and lanes."""
+"""The base class for tables of settings, and types of values.
+
+Lists, amounts in wei, addresses, GMPs, kinds and lanes.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +27,13 @@ _TEXTS: Final = list[str] | str
 
 
 class Section(BaseModel):
-    """A table of settings, from which components derive their own."""
+    """Base class for tables of settings, from which components derive their own tables."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def _listed(value: Any) -> Any:
-    """Parses a comma-separated list from the environment; returns sequences unchanged."""
+    """Parses a comma-separated list from the environment. Returns sequences unchanged."""
     if isinstance(value, SecretStr):
         value = value.get_secret_value()
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
@@ -82,11 +85,11 @@ class LaneRule(Section):
 
     @property
     def chain_names(self) -> frozenset[str]:
-        """Returns the chains that the rule names."""
+        """Returns the names of the chains in the rule."""
         return frozenset(name for name in (self.source, self.destination) if name is not None)
 
     def lanes(self, deployment: Deployment) -> Iterator[Lane]:
-        """Yields the lanes of a network that the rule applies to."""
+        """Yields the lanes of a network to which the rule applies."""
         for source, destination in permutations(deployment.chains, 2):
             if self.source in (None, source.name) and self.destination in (None, destination.name):
                 yield Lane(source.chain_id, destination.chain_id)

@@ -16,7 +16,7 @@ _BATCH_SIZE: Final = 100  # records of the dead-letter log
 
 
 class Copier:
-    """Fills the streams with records that no trigger of the store captures."""
+    """Adds those records to the streams that no trigger of the store captures."""
 
     def __init__(
         self, streams: Streams, *, dead_letters: DeadLetterLog, index: IndexSource | None, divergence_interval: float
@@ -25,8 +25,8 @@ class Copier:
 
         Args:
             streams: Queue of records, shared by all sinks.
-            dead_letters: The dead-letter log, which may be in another database.
-            index: Opens the index; if None, no divergences are copied.
+            dead_letters: The dead-letter log, which may be in a separate database.
+            index: Opens the index. If None, no divergences are copied.
             divergence_interval: Seconds between reads of the index.
         """
         self._streams = streams
@@ -60,7 +60,7 @@ class Copier:
 
 
 def _change_of(record: DivergenceRecord) -> tuple[str, Change]:
-    """Returns a divergence's identity and change. The identity excludes the evidence, which may vary."""
+    """Returns a divergence's identity and its change. The identity excludes the evidence, which may vary."""
     lane = f"{record.source_chain}>{record.destination_chain}"
     about = record.evidence if record.message_id is None else f"0x{record.message_id.hex()}"
     key = lane if record.message_id is None else about

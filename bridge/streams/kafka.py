@@ -1,7 +1,7 @@
-"""The Kafka client, which discards its producer after each failure, so that recovery is the same as after a crash.
+"""The Kafka client. It discards its producer after each failure, so that recovery is the same as after a crash.
 
-The outcome of a failed attempt is unknown. A new transactional producer first aborts the old one's transaction, then reads the
-committed position and continues from there. At-least-once mode sends the whole batch again.
+The outcome of a failed attempt is unknown. A new transactional producer first aborts the old one's transaction,
+then reads the committed position and continues from there. At-least-once mode sends the whole batch again.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ class DeadLetterTopicError(Exception):
 
 
 class KafkaSink:
-    """Sends records to their topics. Its methods block, and must be called from a single thread."""
+    """Sends records to their topics. Methods block, and must all be called from the same thread."""
 
     def __init__(self, settings: KafkaSettings, *, store: str, worker: str) -> None:
         """Creates a sink without connecting.
 
         Args:
             settings: Settings of the streams.
-            store: Identity of the store that the records come from.
+            store: Identity of the store from which the records come.
             worker: Name of this process.
         """
         self._settings = settings
@@ -68,10 +68,10 @@ class KafkaSink:
         self._alone = False  # one record per request, to find out which is rejected
 
     def open(self) -> int | None:
-        """Connects; in exactly-once mode, also fences every other producer with the same id.
+        """Connects to the brokers. In exactly-once mode, also fences every other producer with the same id.
 
         Returns:
-            Version of the last committed record (0 in at-least-once mode); None if already open.
+            Version of the last committed record (0 in at-least-once mode), or None if already open.
 
         Raises:
             TransientError: the brokers did not respond.
@@ -101,11 +101,11 @@ class KafkaSink:
         return version
 
     def send(self, records: Sequence[StreamRecord], refuse: Callable[[StreamRecord, KafkaError], None]) -> None:
-        """Sends records in order and returns once the topics have them; in exactly-once mode atomically.
+        """Sends records in order, and returns once the topics have them. In exactly-once mode, sends them atomically.
 
         Args:
             records: At least one record, in ascending order of version.
-            refuse: Called for each rejected record, before the others count as sent.
+            refuse: Called for each rejected record, before the other records count as sent.
 
         Raises:
             TransientError: the brokers did not respond, or failed for a reason other than a record.
@@ -144,7 +144,7 @@ class KafkaSink:
             ) from error
 
     def close(self) -> None:
-        """Discards the producer with all pending work; the client's own `close` would wait for unreachable brokers.
+        """Discards the producer with all pending work. The client's own `close` would wait for unreachable brokers.
 
         An open transaction is aborted by the brokers after its timeout, or when the next producer starts.
         """
@@ -160,7 +160,7 @@ class KafkaSink:
     def _sent(self, records: Sequence[StreamRecord], refuse: Callable[[StreamRecord, KafkaError], None]) -> bool:
         """Returns whether all records are in the topics.
 
-        Returns False if one was rejected and another attempt must find out which.
+        Returns False if a record was rejected and another attempt must find out which one.
         """
         assert self._producer is not None
         failed = self._produce_all([record for record in records if record.version not in self._refused], records[-1])
@@ -176,7 +176,7 @@ class KafkaSink:
         return True
 
     def _produce_all(self, records: Sequence[StreamRecord], last: StreamRecord) -> dict[int, KafkaError]:
-        """Produces records and, in a transaction, the position of the last one; returns rejections by version."""
+        """Produces records and, in a transaction, the position of the last record. Returns rejections by version."""
         assert self._producer is not None
         failed: dict[int, KafkaError] = {}
 
@@ -271,7 +271,7 @@ class KafkaSink:
 
 
 class DeadLetterTopic:
-    """Receives records that their topic rejected, and dead messages, with key and value unchanged."""
+    """The topic for records that their own topic rejected, and for dead messages. Keys and values are unchanged."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings: DeadLetterTopicSettings = settings.dead_letter_queue
@@ -382,7 +382,7 @@ def _make_topics(
 
 
 def _text(error: BaseException) -> str:
-    """Returns an error's text; Python wraps fatal errors raised in callbacks in a SystemError."""
+    """Returns an error's text. Python wraps fatal errors that are raised in callbacks in a SystemError."""
     if isinstance(error, SystemError) and error.__cause__ is not None:
         return _text(error.__cause__)
     first = error.args[0] if error.args else error

@@ -32,7 +32,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Publisher:
-    """Publishes in its own thread, so that unreachable brokers block nothing else."""
+    """Publishes records in its own thread, so that unreachable brokers block nothing else."""
 
     def __init__(self, streams: Streams, settings: KafkaSettings, *, worker: str, lease: float) -> None:
         """Creates a publisher without connecting.
@@ -75,10 +75,10 @@ class Publisher:
             self._sink.close()
 
     def publish(self) -> bool:
-        """Publishes a batch; returns whether more records may be waiting.
+        """Publishes a batch. Returns whether more records may be waiting.
 
         Raises:
-            TransientError: the brokers did not respond; the batch stays queued.
+            TransientError: the brokers did not respond. The batch stays queued.
         """
         try:
             return self._publish()
@@ -119,7 +119,10 @@ class Publisher:
         return self._sink
 
     def _fenced(self, error: FencedError) -> None:
-        """Stands by for another worker of this store, or halts if a producer of another store has the same id."""
+        """Stands by if another worker of this store took over.
+
+        Halts if a producer of a different store has the same id.
+        """
         assert self._sink is not None
         self._sink.stand_by()
         if self._streams.is_leased_to(self._worker):

@@ -1,4 +1,4 @@
-"""Settings of the streams. Importing them requires no Kafka client."""
+"""Settings of the streams. Importing this module requires no Kafka client."""
 
 from __future__ import annotations
 

@@ -48,15 +48,15 @@ export function formatInteroperable({ chainId, address }: InteroperableAddress):
  */
 export function parseInteroperable(bytes: Hex): InteroperableAddress {
   if (!isHex(bytes)) throw refused(bytes, "it is not hexadecimal");
-  if (size(bytes) < 6) throw refused(bytes, `it has ${size(bytes)} bytes and 6 are the least`);
+  if (size(bytes) < 6) throw refused(bytes, `it has ${size(bytes)} bytes, but the minimum is 6`);
   if (sliceHex(bytes, 0, 2) !== "0x0001") throw refused(bytes, `version ${sliceHex(bytes, 0, 2)} is not 0x0001`);
   if (sliceHex(bytes, 2, 4) !== "0x0000") throw refused(bytes, `chain type ${sliceHex(bytes, 2, 4)} is not eip155`);
   const referenceLength = Number(sliceHex(bytes, 4, 5));
   if (referenceLength === 0 || referenceLength > 8) {
-    throw refused(bytes, `a chain id of ${referenceLength} bytes is not one of 1…8`);
+    throw refused(bytes, `its chain id has ${referenceLength} bytes, but must have 1 to 8`);
   }
   if (size(bytes) !== 5 + referenceLength + 1 + 20) {
-    throw refused(bytes, `it has ${size(bytes)} bytes where an EVM address has ${26 + referenceLength}`);
+    throw refused(bytes, `it has ${size(bytes)} bytes, but an EVM address has ${26 + referenceLength}`);
   }
   if (sliceHex(bytes, 5 + referenceLength, 6 + referenceLength) !== "0x14") {
     throw refused(bytes, "its address is not 20 bytes long");

@@ -52,7 +52,7 @@ export class Deployment {
     try {
       document = JSON.parse(text);
     } catch (error) {
-      throw new DeploymentError(`${source} is not JSON (${(error as Error).message}); write it again with \`waybill deploy\``);
+      throw new DeploymentError(`${source} is not valid JSON (${(error as Error).message}); recreate it with \`waybill deploy\``);
     }
     const check = new Check();
     const deployment = check.network(document);

@@ -251,11 +251,11 @@ function seconds(text: string | null): number | undefined {
 async function networkOf(value: string, base: string, signal: AbortSignal): Promise<Deployment> {
   const text = value.trim();
   if (text.startsWith("{")) return Deployment.parse(text, "the attribute network");
-  if (!text) throw new DeploymentError("the attribute network is missing: give the address of a deployments file, or its JSON");
-  if (!URL.canParse(text, base)) throw new DeploymentError(`network ${JSON.stringify(text)} is no address of a deployments file`);
+  if (!text) throw new DeploymentError("the attribute network is missing: set it to the URL of a deployments file, or to its JSON");
+  if (!URL.canParse(text, base)) throw new DeploymentError(`network ${JSON.stringify(text)} is not the URL of a deployments file`);
   const { href } = new URL(text, base);
   const response = await fetch(href, { signal }).catch((error: unknown) => {
-    throw new DeploymentError(`network ${href} can't be read: ${reasonOf(error)}; is it there, and does the page's policy allow it?`);
+    throw new DeploymentError(`network ${href} can't be read: ${reasonOf(error)}; check the URL, and that the page's content security policy allows it`);
   });
   if (!response.ok) throw new DeploymentError(`network ${href} can't be read: HTTP ${response.status}; check the address`);
   return Deployment.parse(await response.text(), href);

@@ -27,7 +27,7 @@ export class FeeCapError extends WaybillError {
   readonly maxFee: bigint;
 
   constructor(fee: bigint, maxFee: bigint) {
-    super(`the fee is ${fee} wei now, above the limit of ${maxFee} wei; raise maxFee or name fewer GMPs`);
+    super(`the fee is ${fee} wei now, above the limit of ${maxFee} wei; raise maxFee or use fewer GMPs`);
     this.fee = fee;
     this.maxFee = maxFee;
   }
@@ -41,10 +41,10 @@ export class DeliveryGasError extends WaybillError {
   readonly limit: bigint;
 
   constructor(gas: bigint | undefined, limit: bigint) {
-    const needs = gas === undefined ? "more gas than the destination's node allows any call" : `about ${gas} gas`;
+    const needs = gas === undefined ? "more gas than the destination's node allows for a call" : `about ${gas} gas`;
     super(
       `the delivery needs ${needs}, above the ${limit} that relayers give a transaction, so the message would be paid for and` +
-        " not be executed; send a shorter payload, make the recipient spend less, or raise maxDeliveryGas if your relayer's" +
+        " not be executed; send a shorter payload, make the recipient use less gas, or raise maxDeliveryGas if your relayer's" +
         " max_gas is higher",
     );
     this.gas = gas;
@@ -58,7 +58,7 @@ export class NothingToRetryError extends WaybillError {
 
   constructor(id: string, destination: string, executed: boolean) {
     const how = executed ? "was executed" : "expired or was cancelled";
-    super(`message ${id} ${how} on ${destination}: a retry would cost its fee and change nothing; evenIfEnded sends it anyway`);
+    super(`message ${id} ${how} on ${destination}: a retry would cost a fee and change nothing; set evenIfEnded to send it anyway`);
   }
 }
 

@@ -40,7 +40,7 @@ export async function inclusionOf(chain: ChainReader, hash: Hex): Promise<Transa
       trouble = error;
     }
     if (isLast) {
-      const late = `transaction ${hash} on ${chain.name} is in no block after ${INCLUSION_SECONDS} s`;
+      const late = `transaction ${hash} on ${chain.name} was not included within ${INCLUSION_SECONDS} s`;
       throw new NotIncludedError(`${late}; look it up before sending again`, { cause: trouble });
     }
     await sleep(Math.min(pause, chain.client.pollingInterval));
@@ -84,7 +84,7 @@ class Search {
       const other = transactions.find(({ from, nonce }) => isSame(from, waiting.from) && nonce === waiting.nonce);
       if (!other) continue;
       if (!isSame(other.to, waiting.to) || other.value !== waiting.value || other.input !== waiting.input) {
-        throw new WalletError(`transaction ${this.#hash} on ${name} was taken back: its wallet sent ${other.hash} instead; try again`);
+        throw new WalletError(`transaction ${this.#hash} on ${name} was replaced: the wallet sent ${other.hash} instead; try again`);
       }
       return this.#receipt(other.hash);
     }

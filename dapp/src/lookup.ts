@@ -34,7 +34,7 @@ export async function findByTransaction(chains: readonly ChainReader[], transact
   const onChains = await Promise.all(chains.map((chain) => factsIn(chain, transactionHash)));
   const facts = onChains.find((entry) => entry !== undefined);
   if (!facts) throw new UnknownMessageError(`no chain has a transaction ${transactionHash}; searched: ${namesOf(chains)}`);
-  if (facts.length === 0) throw new UnknownMessageError(`transaction ${transactionHash} touched no message`);
+  if (facts.length === 0) throw new UnknownMessageError(`transaction ${transactionHash} concerns no message`);
   const created = new Map(facts.filter(isCreation).map((fact) => [fact.messageId, foundIn(fact)]));
   const ids = [...new Set(facts.map(({ messageId }) => messageId))];
   return Promise.all(ids.map((id) => created.get(id) ?? find(chains, id)));

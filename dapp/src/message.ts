@@ -171,7 +171,7 @@ export function encodeEnvelope(message: Message): Hex {
 /** Reads an envelope; throws {@link EnvelopeError} if it is too short, or of an unknown version or kind. */
 export function decodeEnvelope(envelope: Hex): Envelope {
   if (size(envelope) < HEADER_LENGTH) {
-    throw new EnvelopeError(`an envelope has at least ${HEADER_LENGTH} bytes, this one has ${size(envelope)}`);
+    throw new EnvelopeError(`envelope has ${size(envelope)} bytes; the header alone takes ${HEADER_LENGTH}`);
   }
   let offset = 0;
   const take = (width: number): Hex => sliceHex(envelope, offset, (offset += width));

@@ -109,7 +109,7 @@ export function draft(source: ChainReader, destination: ChainReader, sender: Add
 function hexadecimal(name: string, value: unknown, length?: number): Hex {
   if (isHex(value) && value.length % 2 === 0 && (length === undefined || value.length === 2 + 2 * length)) return value;
   const shown = String(value).slice(0, 40);
-  const wanted = length === undefined ? "0x and pairs of hex digits; stringToHex(text) makes them of text" : `0x and ${2 * length} hex digits`;
+  const wanted = length === undefined ? "0x and pairs of hex digits; stringToHex(text) converts text" : `0x and ${2 * length} hex digits`;
   throw new WaybillError(`${name} ${JSON.stringify(shown)} is not ${wanted}`);
 }
 
@@ -144,7 +144,7 @@ async function quoteOneByOne(source: ChainReader, message: Message, gmps: readon
     } catch (error) {
       const data = revertDataOf(error);
       if (!data) throw error;
-      refused.set(gmp, new RefusedError(`${gmp} on ${source.name} gives no quote`, data, error));
+      refused.set(gmp, new RefusedError(`${gmp} on ${source.name} has no quote`, data, error));
     }
   };
   await Promise.all(gmps.map(ask));
@@ -290,7 +290,7 @@ async function transact(chain: ChainReader, wallet: Wallet, call: RouterCall, va
   const hash = await asking(call.functionName, () => client.send(generous));
   const receipt = await inclusionOf(chain, hash);
   if (receipt.status === "reverted") {
-    throw new RefusedError(what, undefined, `transaction ${receipt.transactionHash} reverted though its estimate did not: the state changed in between, try again`);
+    throw new RefusedError(what, undefined, `transaction ${receipt.transactionHash} reverted although its estimate succeeded: the state had changed; try again`);
   }
   return receipt;
 }
@@ -306,7 +306,7 @@ async function sentOf<T extends SendingFact["type"]>(
   const found = facts.find((fact): fact is Fact & { type: T } => fact.type === type);
   if (!found) {
     const where = `${chain.deployment.router} on ${chain.name}`;
-    throw new WaybillError(`${where} took transaction ${receipt.transactionHash} but emitted no routing event: is it Waybill's router?`);
+    throw new WaybillError(`${where} included transaction ${receipt.transactionHash} but emitted no routing event; check that it is Waybill's router`);
   }
   const failed = new Map(
     facts.flatMap((fact) => (fact.type === "dispatchFailed" && fact.gmp ? [[fact.gmp, fact.reason] as const] : [])),

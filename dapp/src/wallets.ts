@@ -62,7 +62,7 @@ export function localWallet(account: LocalAccount): Wallet {
  */
 export function walletOf(client: AnyWalletClient): Wallet {
   const { account } = client;
-  if (!account) throw new WalletError("the wallet client has no account; create it with one, or connect a wallet first");
+  if (!account) throw new WalletError("the wallet client has no account; create it with an account, or connect a wallet first");
   if (!isLocal(account)) return remoteWallet(account.address, client);
   return {
     address: account.address,
@@ -82,7 +82,7 @@ export function walletOf(client: AnyWalletClient): Wallet {
 export async function connectWallet(provider: Requester): Promise<Wallet> {
   const accounts: readonly string[] = await asking("connect", () => provider.request({ method: "eth_requestAccounts" }));
   const account = accounts[0];
-  if (!account) throw new WalletError("the wallet shows no account; unlock it, allow one, and connect again");
+  if (!account) throw new WalletError("the wallet exposes no account; unlock it, allow access to an account, and connect again");
   return remoteWallet(getAddress(account), provider);
 }
 
@@ -134,7 +134,7 @@ async function switchTo(client: Client<Transport, Chain, Account>, chain: ChainD
     }
   });
   const now = await getChainId(client);
-  if (now !== chain.chainId) throw new WalletError(`could not ${what}: the wallet stays on chain ${now}; switch it by hand`);
+  if (now !== chain.chainId) throw new WalletError(`could not ${what}: the wallet stays on chain ${now}; switch it manually`);
 }
 
 function isRejection(error: unknown): boolean {

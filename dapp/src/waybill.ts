@@ -61,7 +61,7 @@ export class Waybill {
    * Sends a new message and waits until its transaction is included.
    *
    * @throws RefusedError (a contract refuses), FeeCapError (dearer than `maxFee`), DeliveryGasError (too large for relayers),
-   *   WalletError (declined, or taken back), NotIncludedError (in no block yet), DeploymentError (no such chain or adapter).
+   *   WalletError (declined, or replaced), NotIncludedError (in no block yet), DeploymentError (no such chain or adapter).
    */
   async route(request: sending.RouteRequest): Promise<sending.Sent> {
     return sending.route(this.#chain(request.source), this.#chain(request.destination), this.#signer(), request);
@@ -157,12 +157,12 @@ export class Waybill {
   #chain(key: number | bigint | string): ChainReader {
     const wanted: ChainDeployment = this.deployment.chain(key);
     const reader = this.#chains.find(({ deployment }) => deployment === wanted);
-    if (!reader) throw new DeploymentError(`chain ${wanted.name} was not opened`);
+    if (!reader) throw new DeploymentError(`chain ${wanted.name} is not open in this client`);
     return reader;
   }
 
   #signer(): Wallet {
     if (this.#wallet) return this.#wallet;
-    throw new WalletError("this needs a wallet to sign with; give one: new Waybill(deployment, { wallet })");
+    throw new WalletError("this call needs a wallet to sign with; create the client with one: new Waybill(deployment, { wallet })");
   }
 }

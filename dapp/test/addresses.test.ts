@@ -44,13 +44,13 @@ test("no other bytes name the same account: what can be read is written back the
 });
 
 for (const [what, bytes, why] of [
-  ["nothing", "0x", "6 are the least"],
+  ["nothing", "0x", "the minimum is 6"],
   ["text", "hello", "it is not hexadecimal"],
   ["another version", "0x00020000010114d8da6bf26964af9d7eed9e03e53415d37aa96045", "version 0x0002"],
   ["a Solana address", "0x000100020101140000000000000000000000000000000000000000", "chain type 0x0002"],
-  ["no chain", "0x000100000014d8da6bf26964af9d7eed9e03e53415d37aa96045", "a chain id of 0 bytes"],
+  ["no chain", "0x000100000014d8da6bf26964af9d7eed9e03e53415d37aa96045", "its chain id has 0 bytes"],
   ["leading zeros", "0x0001000002000114d8da6bf26964af9d7eed9e03e53415d37aa96045", "leading zeros"],
-  ["no address", "0x00010000010100", "it has 7 bytes where an EVM address has 27"],
+  ["no address", "0x00010000010100", "it has 7 bytes, but an EVM address has 27"],
   ["a byte too many", `${MAINNET.bytes}00`, "it has 28 bytes"],
   ["another address length", "0x00010000010113d8da6bf26964af9d7eed9e03e53415d37aa96045", "not 20 bytes"],
 ] as const) {

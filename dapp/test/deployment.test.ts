@@ -63,7 +63,7 @@ test("what a GMP needs of relayers is its own affair", () => {
 });
 
 test("a file that is no JSON is refused with its name and what to do", () => {
-  assert.throws(() => Deployment.parse("{", "devnet.json"), /^DeploymentError: devnet\.json is not JSON .*`waybill deploy`/);
+  assert.throws(() => Deployment.parse("{", "devnet.json"), /^DeploymentError: devnet\.json is not valid JSON .*`waybill deploy`/);
 });
 
 for (const [what, text, problem] of [

@@ -96,11 +96,11 @@ test("an envelope without its whole header is refused with its length", () => {
     fc.property(arbitrary.message, fc.integer({ min: 1, max: HEADER_LENGTH - 1 }), (message, length) => {
       assert.throws(
         () => decodeEnvelope(sliceHex(encodeEnvelope(message), 0, length)),
-        new EnvelopeError(`an envelope has at least 239 bytes, this one has ${length}`),
+        new EnvelopeError(`envelope has ${length} bytes; the header alone takes 239`),
       );
     }),
   );
-  assert.throws(() => decodeEnvelope("0x"), /this one has 0/);
+  assert.throws(() => decodeEnvelope("0x"), /envelope has 0 bytes/);
 });
 
 test("an unknown version and an unknown kind are refused by their numbers", () => {

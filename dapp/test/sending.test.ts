@@ -119,8 +119,8 @@ test("a GMP that is not connected gives no quote, and the refusal says which and
   const elsewhere = new Waybill(Deployment.parse(JSON.stringify(peerless)), { wallet: localWallet(USER) });
   const quote = await elsewhere.quoteRoute(request({ gmps: ["axelar"] }));
   assert.equal(quote.fees.size, 0);
-  assert.match(quote.refused.get("axelar")!.message, /^axelar on alpha gives no quote: .*NotConnected\(chain=424242/);
-  await assert.rejects(elsewhere.route(request({ gmps: ["axelar"] })), /axelar on alpha gives no quote: .*NotConnected\(chain=424242/);
+  assert.match(quote.refused.get("axelar")!.message, /^axelar on alpha has no quote: .*NotConnected\(chain=424242/);
+  await assert.rejects(elsewhere.route(request({ gmps: ["axelar"] })), /axelar on alpha has no quote: .*NotConnected\(chain=424242/);
 });
 
 test("what the router refuses is refused before anything is sent, with the rule and what to do", async () => {
@@ -176,7 +176,7 @@ test("a transaction that its wallet speeds up is followed, and one that it cance
   const { sending, replacement } = await replacing({});
   assert.equal((await sending).receipt.transactionHash, replacement);
   const cancelled = await replacing({ to: USER.address, data: "0x", value: 0n });
-  const what = `transaction ${cancelled.hash} on alpha was taken back: its wallet sent ${cancelled.replacement} instead; try again`;
+  const what = `transaction ${cancelled.hash} on alpha was replaced: the wallet sent ${cancelled.replacement} instead; try again`;
   await assert.rejects(cancelled.sending, (error: Error) => error instanceof WalletError && error.message === what);
 });
 
@@ -263,7 +263,7 @@ test("a retry after execution is refused before it costs anything, and sent if t
   const nonce = await network.alpha.client.getTransactionCount({ address: USER.address });
   await assert.rejects(waybill.retryRoute(sent.message, ["wormhole"]), (error) => {
     assert.ok(error instanceof NothingToRetryError);
-    assert.match(error.message, /was executed on beta: a retry would cost its fee and change nothing/);
+    assert.match(error.message, /was executed on beta: a retry would cost a fee and change nothing/);
     return true;
   });
   assert.equal(await network.alpha.client.getTransactionCount({ address: USER.address }), nonce);
@@ -308,7 +308,7 @@ test("a dApp's own clients of viem are what the kit reads and signs with", async
   await network.deliver(sent.message, "axelar");
   await network.setClosed(false);
   assert.equal((await own.execute(sent.message)).status, "success");
-  assert.throws(() => walletOf(createWalletClient({ transport: counted })), /has no account; create it with one/);
+  assert.throws(() => walletOf(createWalletClient({ transport: counted })), /has no account; create it with an account/);
 });
 
 test("a wallet client whose keys are elsewhere signs through its own requests", async () => {
@@ -333,7 +333,7 @@ test("what is no hex is named, with the way to make it hex, before anything is a
     for (const attempt of [waybill.quoteRoute(wrong), waybill.route(wrong)]) {
       await assert.rejects(attempt, (error: unknown) => {
         assert.ok(error instanceof WaybillError);
-        return /^payload ".*" is not 0x and pairs of hex digits; stringToHex\(text\) makes them of text$/.test(error.message);
+        return /^payload ".*" is not 0x and pairs of hex digits; stringToHex\(text\) converts text$/.test(error.message);
       });
     }
   }

@@ -57,7 +57,7 @@ test("a person who declines to connect is told that nothing was sent", async () 
 });
 
 test("a wallet that shows no account is an error that says what to do", async () => {
-  await assert.rejects(connectWallet(wallet({ accounts: [] }).provider), /unlock it, allow one, and connect again/);
+  await assert.rejects(connectWallet(wallet({ accounts: [] }).provider), /unlock it, allow access to an account, and connect again/);
 });
 
 test("a wallet on another chain is switched over, and not when it is there already", async () => {
@@ -80,7 +80,7 @@ test("a person who declines to switch, and a wallet that does not switch, are er
   const declining = await connectWallet(wallet({ declines: "wallet_switchEthereumChain" }).provider);
   await assert.rejects(declining.on(CHAIN), new WalletError("declined in the wallet: switch to beta (31338); nothing was sent"));
   const staying = await connectWallet(wallet({ knows: [31338], stays: true }).provider);
-  await assert.rejects(staying.on(CHAIN), /could not switch to beta \(31338\): the wallet stays on chain 1; switch it by hand/);
+  await assert.rejects(staying.on(CHAIN), /could not switch to beta \(31338\): the wallet stays on chain 1; switch it manually/);
 });
 
 test("a wallet that fails while it sends is not asked again: it may have sent", async () => {

@@ -257,7 +257,7 @@ test("an id and a transaction that no chain knows, and a transaction without a m
   await assert.rejects(waybill.findByTransaction(nothing), /no chain has a transaction 0x1212.*; searched: alpha, beta/);
   const other = await network.alpha.client.sendTransaction({ to: USER.address, value: 1n });
   await network.alpha.client.waitForTransactionReceipt({ hash: other, checkReplacement: false });
-  await assert.rejects(waybill.findByTransaction(other), /touched no message/);
+  await assert.rejects(waybill.findByTransaction(other), /concerns no message/);
 });
 
 async function rawTransaction(sent: Sent): Promise<{ serialized: `0x${string}`; blockNumber: bigint }> {

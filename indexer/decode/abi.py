@@ -125,7 +125,7 @@ def _check_padding(rows: Rows, starts: Integers, lengths: Integers, name: str) -
     for tail in np.unique(tails[tails > 0]):
         chosen = tails == tail
         padding = gather(rows.data, starts + lengths, int(tail), chosen)
-        rows.refuse(chosen & padding.any(axis=1), f"{name} is padded with other bytes than zeros")
+        rows.refuse(chosen & padding.any(axis=1), f"{name} has padding that is not zero")
 
 
 def binary_column(data: Bytes, starts: Integers, lengths: Integers) -> pa.Array:

@@ -37,10 +37,10 @@ from indexer.sources.position import Header
 from indexer.sources.transport import ChainRpc
 
 _TAIL: Final = 8
-"""Newest blocks of a range whose logs are asked for by block hash, one by one: there a node lags behind most often."""
+"""Number of newest blocks of a range whose logs are requested one by one, by block hash, since nodes lag there most often."""
 
 _SET_UP: Final = 1_000
-"""Blocks after the first one in which a router's own events are looked for."""
+"""Number of blocks after the first in which a router's own events are searched."""
 
 log = structlog.get_logger(__name__)
 

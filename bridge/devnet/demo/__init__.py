@@ -1,1 +1,1 @@
-"""The demonstration: traffic over every GMP with one GMP stalled, and an audit of the outcome."""
+"""The demonstration: traffic over every GMP, one of which is stalled, and an audit of the outcome."""

@@ -1,4 +1,4 @@
-"""The demonstration's atomic actions: one that all participants prepare, and one during which a chain is down."""
+"""The demonstration's atomic actions: one that all participants prepare, and another during which a chain is down."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class ActionOutcome:
 
     @property
     def text(self) -> str:
-        """The intended change and its chains."""
+        """Returns the intended change and its chains as text."""
         return f"{_ACTS[self.act]} gold on {' and '.join(self.frozen)}"
 
     @property
     def happened_everywhere_or_nowhere(self) -> bool:
         """Whether the action ended, all participants agree, and the asset on each chain matches the decision.
 
-        The asset was movable on each chain before, so after ABORT it must be movable again.
+        The asset was movable on each chain before the action, so it must be movable again after ABORT.
         """
         is_done = self.action.state is ActionState.COMMITTED
         wanted = (self.act == FREEZE) is is_done
@@ -72,11 +72,11 @@ class DemonstratedActions:
         self._acts: list[int] = []  # by number, from 1
 
     async def freeze(self) -> int:
-        """Begins freezing the asset on all chains; returns the action's number."""
+        """Begins an action that freezes the asset on all chains, and returns its number."""
         return await self._begin(FREEZE, None)
 
     async def unfreeze_hastily(self) -> int:
-        """Begins unfreezing the asset on all chains within a short window; returns the action's number."""
+        """Begins an action that unfreezes the asset on all chains within a short window, and returns its number."""
         return await self._begin(UNFREEZE, _HASTY)
 
     async def is_aborting(self, number: int) -> bool:

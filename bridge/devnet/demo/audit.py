@@ -1,4 +1,4 @@
-"""Audits the messages from the chains' logs alone, without relayer or index."""
+"""Audits the messages using only the chains' logs, without relayer or index."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class MessageFacts:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """Totals over all messages, from logs alone."""
+    """Totals over all messages, computed only from logs."""
 
     messages: int
     executed: int

@@ -40,7 +40,7 @@ class Report:
 
     @property
     def retries(self) -> dict[str, int]:
-        """Counts of the stalled messages' retries that were requested, sent and executed.
+        """Returns the numbers of the stalled messages' retries that were requested, sent and executed.
 
         Retries that the relayer sends without a request are not counted.
         """

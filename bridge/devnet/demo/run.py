@@ -82,7 +82,7 @@ class Demonstration:
         self._dapps = [account(key) for key in ANVIL_KEYS[2:9]]
 
     async def run(self, finished: Finished) -> None:
-        """Runs all steps in order; relayer and indexer run until `finished` returns.
+        """Runs all steps in order. Relayer and index run until `finished` returns.
 
         Raises:
             ProcessFailedError: a process exited.
@@ -214,7 +214,7 @@ class Demonstration:
             await asyncio.sleep(_POLL)
 
     async def _indexed(self, services: Iterable[Service]) -> None:
-        """Waits until the index has read each chain to its present head. A killed index has to start Spark first."""
+        """Waits until the index has read each chain up to its current head. A killed index must start Spark first."""
         heads = {chain_id: await chain.head() for chain_id, chain in self._chains.items()}
         await self._until(services, "are indexed", lambda: self._index_has_read(heads))
 
@@ -229,7 +229,7 @@ class Demonstration:
         return requested == self._stalled
 
     async def _requests(self) -> frozenset[bytes]:
-        """Returns the traffic's messages whose retry the index requested, without messages of actions."""
+        """Returns the traffic's messages whose retry the index requested, excluding messages of actions."""
         requests = await self._index.requests_after(0, _MOST_REQUESTS)
         return frozenset(request.message_id for request in requests) & self._traffic
 
@@ -262,7 +262,7 @@ async def demonstrate(
     say: Say,
     finished: Finished,
 ) -> None:
-    """Runs the demonstration on a fresh network; its processes run until `finished` returns.
+    """Runs the demonstration on a fresh network. Its processes run until `finished` returns.
 
     Args:
         network: A devnet with three chains.

@@ -1,4 +1,4 @@
-"""The demonstration's messages: in both directions, over every GMP, with every quorum."""
+"""The demonstration's messages, sent in both directions, over every GMP and with every quorum."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def healthy(deployment: Deployment, count: int) -> list[Planned]:
 
 
 def stalling(deployment: Deployment, count: int) -> list[Planned]:
-    """Returns messages between the first two chains that cannot reach their quorum while `STALLED_GMP` is down."""
+    """Returns messages between the first two chains that can't reach their quorum while `STALLED_GMP` is down."""
     return _plan(deployment, _STALLING, count, "patience")
 
 

@@ -80,7 +80,7 @@ def _rows(explorer: Explorer, chosen: Listing) -> dict[str, Any]:
         return {"note": "Contradictions are being computed; reload in a moment.", "table": None, "older": ""}
     empty = f"No {'more ' if chosen.after else ''}messages{' match' if chosen.parameters else ''}."
     if found.next and not found.messages:
-        empty = f"None of the {counted(found.looked_at, 'message')} looked at match; continue with Older."
+        empty = f"None of the {counted(found.looked_at, 'message')} checked so far match; choose Older to continue."
     older = f"/messages?{chosen.query_after(found.next)}" if found.next else ""
     return {"note": "", "table": message_table(explorer, found.messages, empty), "older": older}
 

@@ -115,8 +115,8 @@ test("a wrong id, a network that is not there, and one that is none are said in 
   const wrong: readonly (readonly [name: string, value: string, text: RegExp])[] = [
     ["message-id", `0x${"33".repeat(32)}`, /^no chain has created a message 0x3333.*searched: alpha, beta$/],
     ["network", "/gone.json", /^network http:\/\/127.0.0.1:\d+\/gone.json can't be read: HTTP 404; check the address$/],
-    ["network", "https://elsewhere.invalid/n.json", /^network https:\/\/elsewhere.invalid\/n.json can't be read: .*does the page's policy allow it\?$/],
-    ["network", "http://[", /^network "http:\/\/\[" is no address of a deployments file$/],
+    ["network", "https://elsewhere.invalid/n.json", /^network https:\/\/elsewhere.invalid\/n.json can't be read: .*and that the page's content security policy allows it$/],
+    ["network", "http://[", /^network "http:\/\/\[" is not the URL of a deployments file$/],
     ["network", '{"version": 9}', /^the attribute network is not a deployments file this version can use/],
     ["network", "", /^the attribute network is missing/],
     ["stall-after", "soon", /^stall-after "soon" is not a whole number of seconds$/],
