@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
 from eth_utils import keccak
 
@@ -314,30 +314,6 @@ def _refuse(batch: Sequence[_Wanted], error: Exception) -> None:
             wanted.slot.set_exception(error)
 
 
-class Sending(Protocol):
-    """A sender with one or several accounts."""
-
-    async def send(
-        self,
-        transaction_key: str,
-        call: Call,
-        claim: Claim | None = None,
-        *,
-        may_share: bool = False,
-        spent_for: SpentFor | None = None,
-    ) -> Receipt:
-        """See `Sender.send`."""
-
-    async def outcome(self, transaction_key: str) -> Receipt | None:
-        """See `Sender.outcome`."""
-
-    def next_for(self, transaction_key: str) -> float | None:
-        """See `Sender.next_for`."""
-
-    async def can_pay(self) -> bool:
-        """See `Sender.can_pay`."""
-
-
 class SenderPool:
     """Several accounts that act as one sender, so that a stuck nonce delays only its own account.
 
@@ -387,6 +363,10 @@ class SenderPool:
     async def can_pay(self) -> bool:
         """Returns whether any account can pay."""
         return any([await sender.can_pay() for sender in self._senders])
+
+
+Sending = Sender | SenderPool
+"""A sender with one or several accounts."""
 
 
 class CallBatching:
