@@ -33,7 +33,7 @@ from bridge.store.observations import Observations
 _log = structlog.get_logger(__name__)
 
 ACTION_KEYS: Final = "action/"
-"""How the transaction keys of all steps of actions begin."""
+"""Prefix of the transaction keys of all steps of actions."""
 
 _NO_MESSAGE: Final = bytes(32)
 
@@ -42,7 +42,8 @@ class ActionSettings(Section):
     """Settings for following atomic actions."""
 
     coordinators: dict[str, Addresses] = Field(
-        default={}, description="by chain, the coordinators whose actions are followed, beside the network's examples"
+        default={},
+        description="coordinators whose actions are followed, by chain, in addition to the network's examples",
     )
     advance: bool = Field(
         default=False, description="whether the relayer pays for calls that anyone may make: phases, answers, timeouts"

@@ -38,7 +38,7 @@ ACTING_PATIENCE: Final = 5.0
 """Timeout of a participant's chain in seconds, so that an action is followed while one of its chains is down."""
 
 SHOWN_PATIENCE: Final = 2.0
-"""The same timeout for interactive use."""
+"""Timeout of a participant's chain in seconds, for interactive use."""
 
 
 @dataclass(frozen=True, slots=True)

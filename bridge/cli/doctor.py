@@ -40,7 +40,7 @@ from bridge.service.startup_checks import check_tripwire
 from bridge.settings import SettingsError, unknown_variables
 
 _SECONDS: Final = 3.0
-"""Patience with one endpoint."""
+"""Seconds to wait for one endpoint."""
 
 _MAX_HEAD_AGE: Final = 300
 """Seconds. A chain whose newest block is older counts as down, as for the alert WaybillChainDown."""

@@ -44,7 +44,7 @@ def run(
     unsafe: Annotated[bool, typer.Option("--unsafe", help="Allow --commit auto.")] = False,
     new_store: Annotated[
         bool,
-        typer.Option("--new-store", help="Create the store that --store or the settings name, if it does not exist."),
+        typer.Option("--new-store", help="Create the store in --store or the settings if it does not exist."),
     ] = False,
     http: options.Http = None,
 ) -> None:

@@ -11,7 +11,7 @@ from indexer.model.settings import IndexTable
 class WaybillSettings(Settings):
     """All settings of `waybill.toml`."""
 
-    index: IndexTable = Field(default=IndexTable(), description="how the chains are indexed, see below")
+    index: IndexTable = Field(default=IndexTable(), description="settings of the index, see below")
 
     def chain_names(self) -> dict[str, frozenset[str] | set[str]]:
         """See `Settings.chain_names`."""

@@ -32,7 +32,7 @@ from bridge.records.dead_letters import (
 from bridge.store.dead_letters import DeadLetterLog
 
 GOVERNANCE: Final = "GOVERNANCE"
-"""The maker's name if it is the account that says who is an operator."""
+"""The maker's name if the maker is the account that appoints operators."""
 
 CONFIRMED_AT: Final = "confirmedAt"
 """The field of a document that says at which block a contract confirmed its signature."""

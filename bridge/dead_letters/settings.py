@@ -22,14 +22,16 @@ class AlertSettings(Section):
     webhook: str | None = Field(
         default=None, pattern=r"^https?://", description="URL that receives the complete notice as JSON"
     )
-    slack: str | None = Field(default=None, pattern=r"^https?://", description="an incoming webhook in Slack's format")
+    slack: str | None = Field(
+        default=None, pattern=r"^https?://", description="URL of an incoming webhook in Slack's format"
+    )
     pagerduty: str = Field(
         default="https://events.pagerduty.com/v2/enqueue",
         pattern=r"^https?://",
-        description="PagerDuty's URL for events",
+        description="URL of PagerDuty's Events API",
     )
     pagerduty_key: SecretStr | None = Field(
-        default=None, description="the integration's routing key; none: PagerDuty is not notified"
+        default=None, description="routing key of the integration; if empty, PagerDuty is not notified"
     )
     email: SecretStr | None = Field(
         default=None,
@@ -49,12 +51,12 @@ class AlertSettings(Section):
 class GovernanceSettings(Section):
     """The governance contract, which decides matters that operators may not."""
 
-    chain: str = Field(description="its chain, by name or id")
+    chain: str = Field(description="chain of the governance contract, by name or id")
     address: Address = Field(description="the contract")
     wei_per_day: Wei = Field(
         default=DEFAULT_WEI_PER_DAY,
         ge=0,
-        description="what the relayer's own messages to it may cost on their source per day (UTC)",
+        description="maximum cost per day (UTC) of the relayer's own messages to governance, on their source chain",
     )
 
 
@@ -62,16 +64,20 @@ class DeadLetterSettings(Section):
     """All settings for dead letters."""
 
     url: str | None = Field(
-        default=None, description="SQLAlchemy URL of the dead letters' database; none: the relayer's store"
+        default=None, description="SQLAlchemy URL of the dead letters' database; by default the relayer's store"
     )
-    key: SecretStr | None = Field(default=None, description="seals the records; none: the relayer's, or a signer's")
+    key: SecretStr | None = Field(
+        default=None, description="key that seals the records; by default the relayer's key, or a signer's"
+    )
     trusted_signers: Addresses = Field(
-        default=frozenset[str](), description="accounts whose seals count, in addition to the present one's"
+        default=frozenset[str](), description="accounts whose seals are valid, in addition to the current one"
     )
     retention_days: float = Field(
-        default=30, gt=0, description="minimum days for which a letter's document is kept; its record stays"
+        default=30,
+        gt=0,
+        description="minimum number of days for which a letter's document is kept; its record is kept permanently",
     )
-    tries: int = Field(default=3, gt=0, description="tries to write a letter before its lane halts")
+    tries: int = Field(default=3, gt=0, description="number of tries to write a letter before its lane halts")
     governance: GovernanceSettings | None = Field(
         default=None,
         description="chain and address of the recipient of escalations; wei_per_day, see below",

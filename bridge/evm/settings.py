@@ -38,7 +38,9 @@ class SignerSource(Section):
     authority: Path | None = Field(
         default=None, description="PEM file with the authority of the remote signer's certificate"
     )
-    chains: Names = Field(default=frozenset(), description="names of the chains on which it sends; none means all")
+    chains: Names = Field(
+        default=frozenset(), description="names of the chains on which the account sends; by default all chains"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -71,16 +73,16 @@ class SignerSource(Section):
 class ChainSettings(Section):
     """One chain's endpoint settings that differ from the deployments file."""
 
-    rpc_urls: tuple[str, ...] = Field(default=(), description="replaces the deployments file's")
+    rpc_urls: tuple[str, ...] = Field(default=(), description="RPC URLs, which replace those in the deployments file")
     agreement: int | None = Field(
         default=None,
         ge=1,
-        description="endpoints that must agree on every answer; by default the deployments file's number, else 1",
+        description="number of endpoints that must agree on every response; by default the number in the deployments file, or 1",
     )
     requests_per_second: float | None = Field(
-        default=None, gt=0, description="limit for each endpoint; none means no limit"
+        default=None, gt=0, description="rate limit for each endpoint; unlimited by default"
     )
-    batch: int = Field(default=50, ge=1, description="maximum requests in a batch")
+    batch: int = Field(default=50, ge=1, description="maximum number of requests in a batch")
 
 
 class EndpointSettings(Section):
@@ -115,17 +117,17 @@ class EndpointSettings(Section):
 class SpendingSettings(Section):
     """Bounds on the cost of transactions on each chain, in the chain's own currency."""
 
-    message: Wei = Field(default=_ETHER // 2, gt=0, description="wei that one message may cost on a chain, ever")
+    message: Wei = Field(default=_ETHER // 2, gt=0, description="maximum cost of one message on a chain in wei")
     sender_per_day: Wei = Field(
-        default=2 * _ETHER, gt=0, description="wei that one sender's messages may cost on a chain per day (UTC)"
+        default=2 * _ETHER, gt=0, description="maximum cost of one sender's messages on a chain per day (UTC), in wei"
     )
-    lane_per_day: Wei = Field(default=5 * _ETHER, gt=0, description="wei that a lane may cost on a chain per day")
+    lane_per_day: Wei = Field(default=5 * _ETHER, gt=0, description="maximum cost of a lane on a chain per day, in wei")
     chain_per_day: Wei = Field(
-        default=10 * _ETHER, gt=0, description="wei that all messages may cost on a chain per day"
+        default=10 * _ETHER, gt=0, description="maximum cost of all messages on a chain per day, in wei"
     )
     data_fees: dict[str, Wei] = Field(
         default={},
-        description="by chain, wei per transaction byte beside gas: a rollup's data fee",
+        description="a rollup's data fee by chain, in wei per byte of a transaction",
     )
 
 
@@ -142,11 +144,13 @@ class SendingSettings(Section):
         default=20,
         ge=1,
         le=256,
-        description="maximum deliveries in a transaction, within max_gas; 1: no sharing",
+        description="maximum number of deliveries in a transaction, within max_gas; 1 means that deliveries never share one",
     )
     max_gas: int = Field(default=MOST_GAS, gt=21_000, description="maximum gas of a transaction")
     max_fee: Wei | None = Field(default=None, gt=0, description="maximum wei per gas of a transaction")
-    spending: SpendingSettings = Field(default=SpendingSettings(), description="what transactions may cost, see below")
+    spending: SpendingSettings = Field(
+        default=SpendingSettings(), description="limits on the cost of transactions, see below"
+    )
 
     RESERVATION: ClassVar[float] = 10.0  # until a reserved nonce that was never signed for is closed by a no-op
     REFUSALS: ClassVar[int] = 5  # rejections by every node, after which a transaction in no pool is given up

@@ -84,7 +84,7 @@ class ThresholdVerification(Verification):
     """
 
     NOUN: ClassVar[str]
-    """What one verifier is called in messages."""
+    """The word for a verifier in messages."""
 
     optional_threshold: int = Field(default=0, ge=0, lt=256)
 

@@ -97,7 +97,7 @@ FAILURES: Final = (
         kind=FailureKind.REFUSED,
         disposition=_REJECT,
         reverts=("MessageHasExpired", "Expired"),
-        handling="the destination marks the message EXPIRED, and tries end; a report tells the sender",
+        handling="the destination marks the message EXPIRED, and deliveries stop; a report notifies the sender",
     ),
     FailureClass(
         codes=(ErrorCode.DEDUPLICATION_DETECTED,),
@@ -132,7 +132,7 @@ FAILURES: Final = (
         kind=None,
         disposition=_ESCALATE,
         theirs=("RetryExhausted{message, attempts, last_error}",),
-        handling="a dead letter with the message and every failure, if its kind has dead letters",
+        handling="written as a dead letter with the message and every failure, if its kind has dead letters",
     ),
     FailureClass(
         codes=(ErrorCode.ROLLBACK_INCOMPLETE_REJECT,),

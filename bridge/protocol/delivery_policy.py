@@ -119,7 +119,7 @@ class PolicyOverride(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    max_retries: int | None = Field(default=None, ge=0, description="tries after the first")
+    max_retries: int | None = Field(default=None, ge=0, description="number of tries after the first")
     base: float | None = Field(default=None, ge=0, description="the first wait")
     multiplier: float | None = Field(
         default=None,
@@ -127,11 +127,13 @@ class PolicyOverride(BaseModel):
         le=10,
         description="growth factor of the wait; 2 by default",
     )
-    cap: float | None = Field(default=None, ge=0, description="the longest wait")
+    cap: float | None = Field(default=None, ge=0, description="maximum wait")
     jitter: float | None = Field(
         default=None, ge=0, lt=1, description="fraction by which a wait may be longer or shorter"
     )
-    dead_letter: bool | None = Field(default=None, description="whether exhausted tries leave a dead letter")
+    dead_letter: bool | None = Field(
+        default=None, description="whether a delivery that used up its tries becomes a dead letter"
+    )
 
 
 def policy_table(overrides: Mapping[Kind, PolicyOverride]) -> Mapping[Kind, DeliveryPolicy]:

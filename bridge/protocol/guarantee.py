@@ -113,10 +113,10 @@ class ChoiceBounds(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    enabled: bool = Field(default=True, description="whether their choices count")
+    enabled: bool = Field(default=True, description="whether senders' choices apply")
     max_retries: int = Field(default=20, ge=0, description="maximum number of tries after the first")
-    least_base: float = Field(default=0.1, gt=0, description="the shortest first wait")
-    longest_cap: float = Field(default=600.0, gt=0, description="the longest wait")
+    least_base: float = Field(default=0.1, gt=0, description="minimum of the first wait")
+    longest_cap: float = Field(default=600.0, gt=0, description="maximum wait")
 
     def admit(self, choice: SenderChoice, policy: DeliveryPolicy) -> DeliveryPolicy:
         """Returns the policy with a sender's choice applied, as far as the limits allow."""

@@ -25,8 +25,8 @@ class Reliability(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     max_clock_skew: float = Field(default=5.0, ge=0, description="maximum difference between clocks")
-    lock_ttl: float = Field(default=1_020.0, gt=0, description="until a lock on a state change expires")
-    dedup_capacity: int = Field(default=5_000_000, gt=0, description="maximum messages in the store")
+    lock_ttl: float = Field(default=1_020.0, gt=0, description="time until a lock on a state change expires")
+    dedup_capacity: int = Field(default=5_000_000, gt=0, description="maximum number of messages in the store")
     messages_per_second: float = Field(default=1.0, gt=0, description="expected message rate")
     ttls: dict[KindName, Annotated[int, Field(ge=0)]] = Field(
         default={}, description="overrides of the recommended TTLs, by kind; 0 is unlimited"

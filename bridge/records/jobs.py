@@ -140,7 +140,7 @@ FIRST_LOOK: Final = 5.0
 """Seconds after a delivery until its message is checked: by then the next delivery has usually executed it."""
 
 EXECUTION_KEYS: Final = "execute/"
-"""How the transaction keys of all executions begin."""
+"""Prefix of the transaction keys of all executions."""
 
 
 class ExecutionState(StrEnum):

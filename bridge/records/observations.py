@@ -9,7 +9,7 @@ from bridge.protocol.message import Message, decode_envelope
 from bridge.protocol.ports import Block, Dispatch
 
 ANCESTORS_KEPT = 256
-"""How many earlier positions a cursor remembers; a reorg below all of them reads the chain again from the start."""
+"""Number of earlier positions that a cursor remembers. After a reorg below all of them, the chain is read again from the start."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ TRANSITIONS: Final = frozenset(
         (OutboxState.DEAD, OutboxState.PENDING),  # replay
     }
 )
-"""The only ways between states."""
+"""The allowed transitions between states."""
 
 
 STUCK_AFTER: Final = 20

@@ -38,4 +38,4 @@ class RelayPolicy:
 
 
 EVERYTHING: Final = RelayPolicy()
-"""Nobody's messages wait."""
+"""A filter that accepts every message."""

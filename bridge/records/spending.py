@@ -23,7 +23,7 @@ _ETHER: Final = 10**18
 _DAY: Final = 86_400
 _LANE: Final = "lane "
 EVER: Final = 0
-"""The day of totals that no day ends."""
+"""The day of totals that are never reset."""
 
 
 class Bound(StrEnum):
@@ -195,7 +195,7 @@ class SpendBounds:
 
 
 UNBOUNDED: Final = SpendBounds()
-"""Everything is paid for."""
+"""Bounds that allow every payment."""
 
 
 @dataclass(frozen=True, slots=True)

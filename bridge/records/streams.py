@@ -109,4 +109,4 @@ class Divergences(Protocol):
 
 
 IndexSource = Callable[[], AbstractContextManager[Divergences | None]]
-"""Opens the index; gives None while there is none."""
+"""Opens the index. Yields None while there is no index."""

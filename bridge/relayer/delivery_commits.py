@@ -61,7 +61,7 @@ GUARANTEES: Final[Mapping[CommitStrategy, str]] = MappingProxyType(
 DEFAULT_SECONDS: Final[Mapping[CommitStrategy, float]] = MappingProxyType(
     {CommitStrategy.BATCH: 5.0, CommitStrategy.TIME: 30.0, CommitStrategy.AUTO: 5.0}
 )
-"""How long a commit waits at most, for the strategies that wait."""
+"""Maximum wait of a commit in seconds, for the strategies that wait."""
 
 
 class CommitSettings(Section):
@@ -71,9 +71,9 @@ class CommitSettings(Section):
         default=CommitStrategy.BATCH,
         description="when deliveries are committed: batch, message, time, at-most-once, auto",
     )
-    commit_interval: int = Field(default=100, gt=0, description="deliveries that a batch commits at once")
+    commit_interval: int = Field(default=100, gt=0, description="number of deliveries in a batch")
     commit_seconds: float | None = Field(
-        default=None, gt=0, description="until a commit; none is 5 for batch and auto, 30 for time"
+        default=None, gt=0, description="maximum time until a commit; by default 5 for batch and auto, 30 for time"
     )
     unsafe: bool = Field(default=False, description="whether commit = auto, which guarantees nothing, may be chosen")
 
@@ -84,7 +84,7 @@ class CommitSettings(Section):
 
 
 COMMIT_TRIES: Final = 12
-"""Tries of a commit that the store refuses, about two minutes; then the relayer stops."""
+"""Number of tries of a commit that the store rejects, about two minutes in all; then the relayer stops."""
 
 _FIRST_PAUSE: Final = 0.1  # seconds before the second try; doubles each time
 _LONGEST_PAUSE: Final = 30.0  # seconds

@@ -36,7 +36,7 @@ from bridge.store.dead_letters import DeadLetterLog
 _log = structlog.get_logger(__name__)
 
 LOCK_KEYS: Final = "lock/"
-"""How the transaction keys of locks that are taken again begin."""
+"""Prefix of the transaction keys for retaking locks."""
 
 _LOCK_ADVICE: Final = "its owner lets the relayer's account retry (setRetrier), then `waybill message retry ID`"
 
@@ -69,13 +69,17 @@ class Propagator(Protocol):
 class PropagationSettings(Section):
     """Intervals and bounds of propagation; times in seconds."""
 
-    heartbeat: float = Field(default=5.0, gt=0, description="between two heartbeats of a lane")
+    heartbeat: float = Field(default=5.0, gt=0, description="interval between two heartbeats of a lane")
     threshold: float = Field(default=300.0, gt=0, description="lag after which a state change is sent again")
-    pause: float = Field(default=60.0, gt=0, description="between two re-propagations")
+    pause: float = Field(default=60.0, gt=0, description="interval between two re-propagations")
     most: int = Field(
-        default=5, gt=0, description="re-propagations without effect, after which the destination has DIVERGED"
+        default=5,
+        gt=0,
+        description="number of re-propagations without effect after which the state change counts as DIVERGED",
     )
-    longest_pause: float = Field(default=900.0, gt=0, description="each pause after that is twice as long, up to this")
+    longest_pause: float = Field(
+        default=900.0, gt=0, description="maximum interval after that; each pause is twice as long as the last"
+    )
 
     LOOK: ClassVar[float] = 5.0  # between two looks at one message; doubles with each, up to `LONGEST_LOOK`
     LONGEST_LOOK: ClassVar[float] = 60.0

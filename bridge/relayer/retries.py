@@ -45,7 +45,9 @@ _NEVER_ACCEPTED = frozenset({"NotRetriable", "MessageIdMismatch", "AlreadyCancel
 class RecoverySettings(Section):
     """Intervals and budgets of retries; times in seconds."""
 
-    max_message_retries: int = Field(default=10, ge=0, description="retries after which no further one is paid for")
+    max_message_retries: int = Field(
+        default=10, ge=0, description="maximum number of retries of one message that the relayer pays for"
+    )
     retry_for: AddressesOrAny = Field(
         default=frozenset[str](),
         description='senders that may appoint this relayer as their retrier, which pays for it; empty allows none, "any" allows all',

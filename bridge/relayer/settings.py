@@ -78,9 +78,9 @@ class RelaySettings(CommitSettings):
 
     gmps: Gmps = Field(default=frozenset(Gmp), description="GMPs to deliver over")
     paused_gmps: Gmps = Field(default=frozenset(), description="GMPs over which nothing is delivered for now")
-    allow_chains: Names = Field(default=frozenset(), description="chains to relay between; none named is all")
+    allow_chains: Names = Field(default=frozenset(), description="chains to relay between; by default all")
     deny_chains: Names = Field(default=frozenset(), description="chains whose messages wait")
-    allow_senders: Addresses = Field(default=frozenset(), description="senders to relay for; none named is all")
+    allow_senders: Addresses = Field(default=frozenset(), description="senders to relay for; by default all")
     deny_senders: Addresses = Field(default=frozenset(), description="senders whose messages wait")
 
     poll_interval: float = Field(
@@ -98,24 +98,27 @@ class RelaySettings(CommitSettings):
     )
     ordering: Ordering = Field(
         default=Ordering.SKIP,
-        description="whether a failing delivery blocks those behind it in its lane and GMP: skip, block",
+        description="whether a failing delivery blocks later ones on its lane and GMP: skip, block",
     )
     retention: float = Field(
-        default=30 * 86_400.0, gt=0, description="until final deliveries, their transactions and payloads are deleted"
+        default=30 * 86_400.0,
+        gt=0,
+        description="time until final deliveries, their transactions and payloads are deleted",
     )
 
     policies: dict[KindName, PolicyOverride] = Field(
-        default={}, description="by kind, overrides of max_retries, base, cap, jitter, dead_letter"
+        default={}, description="overrides of max_retries, base, cap, jitter and dead_letter, by kind"
     )
     sender_choices: ChoiceBounds = Field(
-        default=ChoiceBounds(), description="what senders may choose on chain, see below"
+        default=ChoiceBounds(), description="limits on what senders may choose on chain, see below"
     )
     asset_classes: dict[str, AssetClassSettings] = Field(
-        default={}, description="by name, least TTL (min_ttl) of messages from or to contracts (members, by chain)"
+        default={},
+        description="minimum TTL (min_ttl) of messages from or to contracts (members, by chain), by name of the class",
     )
     atomicity: dict[KindName, Atomicity] = Field(
         default={},
-        description="by kind, overrides: BEST_EFFORT has no phase timeouts, GUARANTEED and ALL_OR_NOTHING do",
+        description="overrides by kind; BEST_EFFORT has no phase timeouts, GUARANTEED and ALL_OR_NOTHING do",
     )
     phase_timeouts: PhaseSettings = Field(default=PhaseSettings(), description="timeouts of a delivery's phases")
     reliability: Reliability = Field(

@@ -70,19 +70,20 @@ class KeySettings(LoadedSettings):
     """Settings for keys and stores."""
 
     profile: Literal["default", "production", "low-latency", "high-throughput"] = Field(
-        default="default", description="a named set of settings, under all others"
+        default="default", description="name of a set of settings that all other sources override"
     )
     relayer_key: SecretStr | None = Field(
-        default=None, description="pays for deliveries; appointed by a sender in `retry_for`, also for its retries"
+        default=None,
+        description="key that pays for deliveries, and for retries if a sender in `retry_for` appointed it",
     )
     retry_keys: Keys = Field(
-        default=(), description="of message senders, or of retriers that those in `retry_for` appointed"
+        default=(), description="keys of message senders, or of retriers that the senders in `retry_for` appointed"
     )
     signers: OrderedNames = Field(
         default=(), description="names of further accounts in `accounts` that pay for deliveries"
     )
     accounts: Mapping[str, SignerSource] = Field(
-        default={}, description="keys by name: those that `signers` or the tripwire name, and `waybill --signer NAME`"
+        default={}, description="keys by name, for `signers`, the tripwire and `waybill --signer NAME`"
     )
     store: str = Field(default="sqlite:///bridge.db", description="the relayer's own store, as a SQLAlchemy URL")
     index_store: str | None = Field(default=None, description="the index's store, as a SQLAlchemy URL")
@@ -97,7 +98,7 @@ class KeySettings(LoadedSettings):
     api_token: SecretStr | None = Field(
         default=None,
         min_length=16,
-        description="the bearer token of `waybill web`, for changes over its API and for dead letters; without it both are refused",
+        description="bearer token of `waybill web`, for changes through its API and for dead letters; without a token both are rejected",
     )
 
     def account(self, name: str) -> SignerSource:
@@ -133,17 +134,18 @@ class Settings(  # type: ignore[misc]  # the base classes' configurations agree:
         }
     )
 
-    sync: PropagationSettings = Field(default=PropagationSettings(), description="how state changes are followed")
+    sync: PropagationSettings = Field(default=PropagationSettings(), description="settings for following state changes")
     actions: ActionSettings = Field(
         default=ActionSettings(), description="which atomic actions are followed, and whether they are advanced"
     )
     tripwire: TripwireSettings = Field(
-        default=TripwireSettings(), description="the process that pauses a GMP that lies, see below"
+        default=TripwireSettings(),
+        description="settings of the process that pauses a GMP that forges messages, see below",
     )
     dlq: DeadLetterSettings = Field(
-        default=DeadLetterSettings(), description="where dead letters are kept, and who is notified"
+        default=DeadLetterSettings(), description="location of the dead letters, and who is notified"
     )
-    kafka: KafkaSettings = Field(default=KafkaSettings(), description="where streams are published, see below")
+    kafka: KafkaSettings = Field(default=KafkaSettings(), description="settings for publishing streams, see below")
     attestations: AttestationServices = Field(
         default=AttestationServices(), description="services that provide the GMPs' attestations on a public network"
     )

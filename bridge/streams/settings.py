@@ -24,21 +24,25 @@ class DeadLetterTopicSettings(Section):
     """The topic of rejected records and dead messages."""
 
     enabled: bool = Field(
-        default=True, description="whether refused records go to a dead-letter topic; otherwise they halt publishing"
+        default=True, description="whether rejected records go to a dead-letter topic; otherwise they halt publishing"
     )
-    topic: str = Field(default="waybill.dlq", description="its name")
+    topic: str = Field(default="waybill.dlq", description="name of the topic")
     brokers: str | None = Field(
-        default=None, description="HOST:PORT of its brokers, separated by commas; none: the same"
+        default=None, description="HOST:PORT of the topic's brokers, separated by commas; by default the same brokers"
     )
     include_original_headers: bool = Field(
         default=True,
         description="whether the headers of the record, or the dispatch's GMP, block and transaction, are kept",
     )
     include_stack_trace: bool = Field(
-        default=False, description="whether a header has the stack, or the history of a delivery's failures"
+        default=False, description="whether a header contains the stack trace, or the history of a delivery's failures"
     )
-    compression: _Compression = Field(default="none", description="of its records: none, gzip, snappy, lz4, zstd")
-    max_dlq_retries: int = Field(default=3, gt=0, description="tries to write a record, before publishing halts")
+    compression: _Compression = Field(
+        default="none", description="compression of the topic's records: none, gzip, snappy, lz4, zstd"
+    )
+    max_dlq_retries: int = Field(
+        default=3, gt=0, description="number of tries to write a record before publishing halts"
+    )
 
     PAUSE: ClassVar[float] = 1.0  # seconds between tries, as in StreamForge's document
 
@@ -53,13 +57,17 @@ class KafkaSettings(Section):
         default=Semantics.AT_LEAST_ONCE, description="guarantee to consumers: at-least-once, exactly-once"
     )
     transactional_id: str = Field(
-        default="waybill", min_length=1, description="of exactly-once; each store has its own, and keeps it"
+        default="waybill",
+        min_length=1,
+        description="transactional id for exactly-once; each store must have its own, and keep it",
     )
     topic_prefix: str = Field(
-        default="waybill", min_length=1, description="of each stream's topic, such as waybill.messages"
+        default="waybill", min_length=1, description="prefix of each stream's topic, as in waybill.messages"
     )
-    commit_interval: int = Field(default=100, gt=0, le=10_000, description="records per batch")
-    compression: _Compression = Field(default="lz4", description="of the records: none, gzip, snappy, lz4, zstd")
+    commit_interval: int = Field(default=100, gt=0, le=10_000, description="number of records per batch")
+    compression: _Compression = Field(
+        default="lz4", description="compression of the records: none, gzip, snappy, lz4, zstd"
+    )
     create_topics: bool = Field(
         default=True,
         description="whether missing topics are created, with 6 partitions and the brokers' replication",
@@ -69,7 +77,7 @@ class KafkaSettings(Section):
         description='properties of librdkafka for the connection, such as "security.protocol", "sasl.password", "ssl.ca.location"',
     )
     dead_letter_queue: DeadLetterTopicSettings = Field(
-        default=DeadLetterTopicSettings(), description="the topic of what is refused or dead, see below"
+        default=DeadLetterTopicSettings(), description="topic of rejected records and dead messages, see below"
     )
 
     PARTITIONS: ClassVar[int] = 6  # of a topic that is created

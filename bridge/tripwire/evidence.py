@@ -62,7 +62,7 @@ class IndexFacts(Protocol):
 
 
 FactSource = Callable[[], AbstractContextManager[IndexFacts | None]]
-"""Opens the index; yields None while there is none."""
+"""Opens the index. Yields None while there is no index."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,14 @@ PAUSE: Final = 6 * 3600
 class TripwireSettings(Section):
     """Settings of the tripwire, which pauses GMPs that forge messages. Times are in seconds."""
 
-    key: SecretStr | None = Field(default=None, description="pauses; the routers name its account as their tripwire")
-    account: str | None = Field(default=None, description="in place of key: an account of `accounts`, by its name")
+    key: SecretStr | None = Field(
+        default=None, description="key that pauses GMPs; its account must be the routers' tripwire"
+    )
+    account: str | None = Field(default=None, description="name of an account in `accounts`, instead of key")
     max_clock_skew: float = Field(default=15.0, ge=0, description="maximum difference between two chains' clocks")
     early_gmps: Gmps = Field(
         default=frozenset[Gmp](),
-        description="GMPs that may deliver before the source is final: reported, and not paused, for a missing message",
+        description="GMPs that may deliver before the source is final; for a missing message they are reported, not paused",
     )
 
     POLL_INTERVAL: ClassVar[float] = 0.5  # seconds between polls of the index

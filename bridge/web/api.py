@@ -52,7 +52,7 @@ _MOST_PROBLEMS: Final = 10
 _LONGEST_PROBLEM: Final = 500
 
 MessageId = Annotated[str, Path(pattern=r"^0x[0-9a-fA-F]{64}$", description="The message id.")]
-_Limit = Annotated[int, Query(ge=1, le=1_000, description="The largest number of entries.")]
+_Limit = Annotated[int, Query(ge=1, le=1_000, description="Maximum number of entries.")]
 
 
 class ApiError(Exception):
@@ -77,7 +77,7 @@ class RetryOrder(_Body):
     """The body of a retry request: the GMPs, and who requests the retry."""
 
     gmps: list[str] = Field(default=[], max_length=32, description="Names of GMPs; by default the best ones.")
-    by: str = Field(default="api", min_length=1, max_length=100, description="The person who requested it.")
+    by: str = Field(default="api", min_length=1, max_length=100, description="Person who requests the retry.")
 
 
 def add_api(app: FastAPI, sources: Sources, listing: MessageList, token: SecretStr | None) -> None:

@@ -40,7 +40,7 @@ OFFERED: Final = (Decision.REQUEUE, Decision.ABANDON, Decision.GOVERNANCE_ESCALA
 """Decisions that the page offers. A re-issue needs the message's sender too, so only the command makes it."""
 
 _FRESH: Final = 600.0
-"""Seconds until a decision must be signed and recorded."""
+"""Seconds within which a decision must be signed and recorded."""
 
 _AT_ONCE: Final = 2
 """Decisions prepared concurrently. Each asks chains, and anybody can request one."""

@@ -137,24 +137,28 @@ class LaneStall(LaneRule):
 class IndexTable(Section):
     """Settings for indexing the chains and requesting retries. Times are in seconds unless another unit is stated."""
 
-    stall_after: int = Field(default=900, gt=0, description="until a message without its quorum is stalled")
+    stall_after: int = Field(default=900, gt=0, description="time until a message without its quorum is stalled")
     stall_after_by_kind: dict[KindName, Annotated[int, Field(gt=0)]] = Field(
-        default={}, description="the same, for certain kinds of message"
+        default={}, description="stall_after by kind of message"
     )
     lanes: tuple[LaneStall, ...] = Field(
         default=(),
-        description="the same, for some lanes (source, destination, stall_after), before what is said of kinds; the last that fits a lane counts",
+        description="stall_after for some lanes (source, destination, stall_after); takes precedence over kinds, and the last matching entry applies",
     )
     max_lag: int = Field(default=120, gt=0, description="lag above which a chain is too far behind to judge by")
     poll_interval: float = Field(
         default=1.0,
         gt=0,
-        description="minimum between two polls of a chain, which is polled once per block (devnet: 0.1)",
+        description="minimum interval between two polls of a chain, which is polled once per block (devnet: 0.1)",
     )
-    lake_interval: float = Field(default=30.0, gt=0, description="between two appends to the lake")
-    refresh_interval: float = Field(default=3_600.0, gt=0, description="between two refreshes of the tables")
-    keep_days: int = Field(default=30, ge=0, description="days that the store keeps messages that have ended")
-    keep_hours: int = Field(default=168, ge=0, description="hours for which the lake's earlier versions can be read")
+    lake_interval: float = Field(default=30.0, gt=0, description="interval between two appends to the lake")
+    refresh_interval: float = Field(default=3_600.0, gt=0, description="interval between two refreshes of the tables")
+    keep_days: int = Field(
+        default=30, ge=0, description="number of days for which the store keeps messages that have ended"
+    )
+    keep_hours: int = Field(
+        default=168, ge=0, description="number of hours for which earlier versions of the lake's tables stay readable"
+    )
 
     def stall_policy(
         self, deployment: Deployment, *, max_message_retries: int, retries_by_kind: Mapping[Kind, int | None]

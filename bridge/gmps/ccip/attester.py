@@ -27,7 +27,7 @@ SETTING: Final[tuple[Any, Any]] = (
     tuple[Annotated[str, StringConstraints(pattern=r"^https?://")], ...],
     Field(
         default=("https://api.ccip.chain.link",),
-        description="URLs that serve `/v2/messages/ID/execution-inputs`, asked in order",
+        description="URLs that serve `/v2/messages/ID/execution-inputs`, queried in order",
     ),
 )
 

@@ -21,7 +21,7 @@ SETTING: Final[tuple[Any, Any]] = (
     tuple[Annotated[str, StringConstraints(pattern=r"^https?://")], ...],
     Field(
         default=("https://api.wormholescan.io",),
-        description="URLs that serve `/v1/signed_vaa`, asked in order; on testnets by default"
+        description="URLs that serve `/v1/signed_vaa`, queried in order; on testnets by default"
         " `https://api.testnet.wormholescan.io`",
     ),
 )
