@@ -15,7 +15,7 @@ from bridge.protocol.times import iso
 from bridge.queries.lanes import chain_name
 
 NEWEST: Final = 50
-"""Actions that a list shows, of all coordinators together."""
+"""Number of actions in a list, of all coordinators together."""
 
 _MEANINGS: Final = {
     ActionState.PREPARING: "Votes are awaited. Nothing is decided.",

@@ -33,7 +33,7 @@ from bridge.records.jobs import UNRESOLVED, SyncJob, SyncState
 from bridge.service.connections import connected
 
 _MOST_SHOWN = 1_000
-"""Characters of a payload."""
+"""Maximum number of characters shown of a payload."""
 
 _COLUMNS = {
     "messageId": "message",

@@ -47,7 +47,7 @@ REST_SECONDS: Final = 5.0
 _FIRST_PAUSE: Final = 0.1  # seconds between the first two tries of a request; doubles
 _LONGEST_PAUSE: Final = 2.0
 _OUTAGES: Final[set[tuple[int, str]]] = set()
-"""Endpoints that failed and have not answered since, by chain id and URL: a process with several pools reports each once."""
+"""Failed endpoints that have not responded since, by chain id and URL. A process with several pools reports each once."""
 
 _CHAIN_ID: Final = Request("eth_chainId")
 
@@ -165,7 +165,7 @@ class Client(Protocol):
 
 
 Perform = Callable[[Endpoint], Awaitable[Any]]
-"""Sends a request to an endpoint and decodes the answer, for callers with their own decoding."""
+"""Sends a request to an endpoint and decodes the response, for callers with their own decoding."""
 Read = Callable[[Any], Any]
 """Decodes a result, or raises `UndecodableError`."""
 

@@ -42,7 +42,7 @@ _GUARD_VIEWS = {
     IdempotencyStrategy.MESSAGE_ID_PLUS_STATE_HASH: "currentStateHash",
     IdempotencyStrategy.MESSAGE_ID_PLUS_NONCE: "lastSequence",
 }
-"""The views by which `StateHashGuard` and `OrderedGuard` are recognised."""
+"""View functions that identify `StateHashGuard` and `OrderedGuard`."""
 
 _WORD = 32  # bytes
 _NO_GMP = 0

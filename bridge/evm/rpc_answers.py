@@ -50,7 +50,7 @@ class Meaning(Enum):
 ANOTHER_NODE: Final = frozenset(
     {Meaning.NO_SUCH_BLOCK, Meaning.NO_STATE, Meaning.RATE_LIMITED, Meaning.LIMITED, Meaning.UNAVAILABLE}
 )
-"""Where another node may answer what this one did not."""
+"""Meanings of errors after which another node may return a result."""
 
 # Regular expressions for error texts in lower case; the first match decides. Reverts come first, because their text contains
 # whatever a contract wrote. Rate limits come before ranges, whose texts mention limits and maxima too.
@@ -228,7 +228,7 @@ def meaning_of(code: int, text: str) -> Meaning:
 
 
 CHANGING: Final = frozenset({"eth_sendRawTransaction"})
-"""Requests that change the chain: they are not asked of a second endpoint because the first is slow."""
+"""Requests that change the chain. They are not sent to a second endpoint just because the first is slow."""
 
 _TAGS: Final = frozenset({"safe", "finalized"})
 

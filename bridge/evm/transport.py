@@ -40,7 +40,7 @@ _log = structlog.get_logger(__name__)
 _HEADERS: Final = {"Content-Type": "application/json"}
 
 _READ_BUFFER: Final = 1 << 22
-"""Bytes of a response that are read ahead. With aiohttp's 64 KiB, the logs of a long range take twice as long."""
+"""Bytes of a response that are read ahead. aiohttp's default of 64 KiB takes twice as long for the logs of a long range."""
 
 _TURNS: Final = 5  # of the event loop, to collect a batch
 

@@ -14,7 +14,7 @@ _PLAIN: Final = {
     "missing": "it is missing: add it",
     "extra_forbidden": "unknown key: remove it, or correct its name",
 }
-"""Our wording for the library's error types."""
+"""Waybill's wording for the library's error types."""
 
 _SECRET: Final = frozenset({"rpcUrls", "rpc_urls"})  # may hold a key
 

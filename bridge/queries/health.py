@@ -23,7 +23,7 @@ _WAITS: Final[Mapping[Status, str]] = {
     Status.EXECUTION_FAILED: "refused by the recipient",
     Status.UNKNOWN: "unexplained: the index is behind, or does not know the creation",
 }
-"""States that need somebody's action, in words."""
+"""Descriptions of the states in which somebody must act."""
 
 _HOUR: Final = 3_600  # seconds
 _DAY: Final = 86_400  # seconds
@@ -32,7 +32,7 @@ _STALLED_ASKED: Final = 200
 """Maximum number of stalled messages whose missing GMPs are counted, newest first."""
 
 _FAILING_SHARE: Final = 0.1
-"""A GMP is a problem if more than this share of its messages were retried or stalled."""
+"""Share of retried or stalled messages above which a GMP is reported as a problem."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.records.transactions import SlotState
 
 LATENCY_BOUNDS: Final = (1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 21_600.0, 86_400.0)
-"""Upper bounds in seconds into which the times of deliveries are sorted."""
+"""Upper bounds of the histogram buckets for delivery times, in seconds."""
 
 
 class Counted(StrEnum):

@@ -19,7 +19,7 @@ from bridge.records.dead_letters import canonical
 from bridge.records.observations import BlockRef, ObservedAttempt
 
 LOOKED_BACK: Final = 1_000
-"""Number of messages that are checked again, since a reorg may have removed and restored them."""
+"""Number of earlier messages that are checked again, since a reorg may have removed and restored them."""
 
 
 FOLLOWED: Final = frozenset(
@@ -31,7 +31,7 @@ FOLLOWED: Final = frozenset(
         Kind.GOVERNANCE_EXECUTE,
     }
 )
-"""Kinds that change state and are followed until they are applied. For stalled messages of other kinds, the index requests retries."""
+"""Kinds that change state and are followed until applied. The index requests retries for stalled messages of other kinds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

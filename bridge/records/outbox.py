@@ -45,7 +45,7 @@ TRANSITIONS: Final = frozenset(
 
 
 STUCK_AFTER: Final = 20
-"""Setbacks after which an entry is stuck: operators are alerted, and it is rarely tried again."""
+"""Number of setbacks after which an entry counts as stuck: operators are alerted, and retries are rare."""
 
 STUCK_PAUSE: Final = 600.0
 """Seconds between two tries of a stuck entry."""

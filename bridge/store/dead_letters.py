@@ -91,7 +91,7 @@ dead_letters = Table(
 )
 
 _REST: Final = 30.0
-"""Seconds without queries to a database that did not answer."""
+"""Seconds for which a database that did not respond is not queried again."""
 
 _ANSWER_SECONDS: Final = 30.0
 """Timeout of work in the log's thread."""

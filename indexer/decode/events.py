@@ -39,7 +39,7 @@ _HIGHEST_GMP: Final = 16
 _WITH_ENVELOPE: Final = frozenset({MessageRouted.__name__, MessageUnfunded.__name__})
 
 REGISTRATIONS: Final = (topic_of(AdapterAdded), topic_of(AdapterReplaced))
-"""Topics 0 of the events by which a router takes an adapter."""
+"""Topics 0 of the events by which a router registers an adapter."""
 
 _COLUMN_OF: Final = {"state": "outcome", "first": "outcome", "second": "second_outcome", "floor": "quorum"}
 """Parameters whose column has a different name: the same fact has one column, regardless of the event."""

@@ -84,7 +84,7 @@ class History:
 
 
 PLACE: Final = ("block_number", "log_index", "block_hash", "event", "message_id")
-"""The columns of `schemas.EVENTS` that tell one log from another."""
+"""The columns of `schemas.EVENTS` that identify a log."""
 
 
 def places(events: pa.Table) -> set[tuple[object, ...]]:

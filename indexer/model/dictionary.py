@@ -18,7 +18,7 @@ NAME_COLUMNS: Final[dict[str, str]] = {
     "destination_chain": "destination_name",
     "gmp": "gmp_name",
 }
-"""By a column of gold that holds the number of a chain or GMP, the column beside it that holds its name."""
+"""For each gold column with the number of a chain or GMP, the column beside it with the name."""
 
 
 def _with_names(schema: pa.Schema) -> pa.Schema:

@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 UINT64: Final = pa.decimal128(20, 0)
-"""For what a sender may set to anything up to 2^64 - 1; there is no unsigned type in Spark or Delta."""
+"""The type of values that a sender may set to anything up to 2^64 - 1, since Spark and Delta have no unsigned types."""
 
 
 def _schema(**columns: pa.DataType) -> pa.Schema:
@@ -67,7 +67,7 @@ EVENTS: Final = _schema(
 )
 
 LOGS: Final = pa.schema([EVENTS.field(number) for number in range(EVENTS.get_field_index("event"))])
-"""Logs as nodes give them: the columns of `EVENTS` that are not decoded from others."""
+"""Logs as returned by nodes: the columns of `EVENTS` that are not decoded from other columns."""
 
 RANGE: Final = _schema(
     range_first=pa.int64(),  # not null: this row is not an event, but records that blocks first…block_number were read
@@ -80,7 +80,7 @@ RANGE: Final = _schema(
 )
 
 SOURCE: Final = pa.schema([*EVENTS, *RANGE])
-"""Rows of the `evm` data source: events, and one row per chain and batch that says which blocks they are of."""
+"""Rows of the `evm` data source: events, and one row per chain and batch with the block range of the events."""
 
 MESSAGES: Final = _schema(
     message_id=pa.binary(),
@@ -228,7 +228,7 @@ CHAINS: Final = _schema(
 )
 
 ATTESTED: Final = _schema(message_id=pa.binary(), gmp=pa.int32(), attested_at=pa.int64())
-"""When the relayer had the attestation of a delivery, Unix seconds by its clock."""
+"""Unix seconds, by the relayer's clock, at which it had the attestation of each delivery."""
 
 PAID: Final = _schema(message_id=pa.binary(), gmp=pa.int32(), gwei=pa.int64())
 """The relayer's costs of deliveries, from its store."""

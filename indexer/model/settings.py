@@ -52,7 +52,7 @@ class StallPolicy:
 
 
 INDEX_POLICY: Final = EndpointPolicy(try_seconds=2.0, rest_seconds=60.0, branch_seconds=60.0)
-"""Policy of the index: a chain that does not answer is polled again soon; a task waits as long as an endpoint asks it to."""
+"""The index's endpoint policy. Unresponsive chains are polled again soon; tasks wait as long as an endpoint demands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class SourceLimits:
     finality_depth: int = 64  # blocks; for nodes that do not know the tag `finalized`
     rollback_patience: float = 2.0  # seconds for which a lower head must persist to count as a rollback
     failover_patience: float = 60.0
-    """Seconds for which no endpoint may know our last block before we fail over to one that has another in its place."""
+    """Seconds without an endpoint that has our last block, after which we fail over to one with a different block."""
 
     def __post_init__(self) -> None:
         if self.hash_window < 2:

@@ -165,10 +165,10 @@ _OF_RECEIPTS: Final = (
     "duplicate_without_receipt",
     "receipt_from_unregistered_adapter",
 )
-"""Kinds that a message's receipts show, judged by what routers had said until then."""
+"""Kinds that follow from a message's receipts and the routers' rules at that time."""
 
 _OF_MESSAGES: Final = ("reported_before_end", "fan_out_differs")
-"""Kinds that several messages show. Each of these has its query in `pipeline/sql/divergences`."""
+"""Kinds that follow from several messages. Each has its own query in `pipeline/sql/divergences`."""
 
 
 def divergences(**values: str) -> str:

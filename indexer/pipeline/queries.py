@@ -82,14 +82,14 @@ CONFLICTS: Final[dict[Conflict, tuple[str, str]]] = {
         "its recipient was called, and refused, before a receipt had reached the quorum",
     ),
 }
-"""The kind of divergence that each conflict is, and the evidence. `EXECUTED_WITHOUT_QUORUM` has a rule that says more of it."""
+"""The divergence kind and evidence of each conflict. A rule reports `EXECUTED_WITHOUT_QUORUM` in more detail."""
 
 FOR_SPARK: Final = {
     "dispatched_bits": "coalesce(bit_or(case when stage in ('routed', 'retried') then gmps end), 0)",
     "received_bits": "coalesce(bit_or(case when stage = 'received' then shiftleft(1, gmp - 1) end), 0)",
     "received_count": "bit_count(received)",
 }
-"""The same for Spark, whose `bit_or` and `bit_count` stand for 16 expressions each."""
+"""The same for Spark, whose `bit_or` and `bit_count` each replace 16 expressions."""
 
 
 ABOUT_ROUTERS: Final = (
@@ -97,7 +97,7 @@ ABOUT_ROUTERS: Final = (
     "('AdapterAdded', 'AdapterReplaced', 'AdapterRevoked', 'GmpPauseSet', 'LanePauseSet', 'PolicySet', "
     "'FloorSet')"
 )
-"""Events in which routers tell of GMPs, recipients and lanes."""
+"""Router events about GMPs, recipients and lanes."""
 
 
 @cache

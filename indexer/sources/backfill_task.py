@@ -54,4 +54,4 @@ class RangeReader:
 
 
 _ranges: dict[tuple[str, ...], AdaptiveRanges] = {}
-"""By endpoints, what the readers of this process have learned of the blocks that a request may ask for."""
+"""By endpoints, the range limits that this process's readers have learned."""

@@ -21,7 +21,7 @@ from indexer.sources.position import ChainPosition
 log = structlog.get_logger(__name__)
 
 _LONGEST_ROUND: Final = 1.0
-"""Seconds after which `read` returns though nothing is new, so that its caller can stop."""
+"""Seconds after which `read` returns even without new blocks, so that its caller can stop."""
 
 _LOOK_AGAIN_AFTER: Final = 1.0  # seconds before a failed chain is polled again
 _MOST_FAILURES: Final = 3  # consecutive failures after which a caller that waits for the heads gets the error

@@ -13,7 +13,7 @@ from indexer.model import schemas
 from indexer.sources.position import HASH_PREFIX, ChainPosition
 
 MAX_ROWS: Final = 2_000
-"""Events in one transaction. Longer ones would hold up everybody else who wants to write to the same disk."""
+"""Maximum number of events in one transaction. Longer transactions would delay other writers to the same disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,12 +29,12 @@ SCANNED: Final = 500
 
 
 _LASTING: Final = (Status.EXECUTED, Status.CANCELLED, Status.DIVERGED)
-"""Stored as they are shown; every other stored status may be shown as something else, as time tells."""
+"""States that are shown as they are stored. Any other stored state may be shown as a different one, depending on time."""
 
 _PASSING: Final = tuple(status for status in Status if status not in (*_LASTING, Status.ORPHANED))
 
 _TIME_MAKES: Final = (Status.STALLED, Status.EXPIRED, Status.UNKNOWN)
-"""Shown of messages that are stored as something else; see `pipeline/sql/effective_status.sql`."""
+"""States that may be shown for messages stored in a different state; see `pipeline/sql/effective_status.sql`."""
 
 _UNDECIDED: Final = (
     Status.UNFUNDED,
@@ -43,7 +43,7 @@ _UNDECIDED: Final = (
     Status.EXECUTION_FAILED,
     Status.EXECUTION_DEFERRED,
 )
-"""Stored of messages whose end, if their destination is not indexed, the report to the source alone tells."""
+"""Stored states of messages whose end only the report to the source shows if their destination is not indexed."""
 
 _REPORTED_AS: Final = {Status.EXECUTED: 1, Status.CANCELLED: 3}
 

@@ -71,7 +71,7 @@ DIVERGENCES_OF_MESSAGE: Final = f"""
 select * from ({_of_messages(_MESSAGE, _ITS_RECEIPTS, _FAN_OUT)}) as d where kind <> 'NONCE_GAP'
 union all {_MARKS} and message_id = :id
 """
-"""The same of the one message `:id`, and of the fan-out that it is a part of. Gaps of its lane are not in it."""
+"""The divergences of the message `:id` and of the fan-out that it belongs to, excluding gaps of its lane."""
 
 CONTRADICTIONS_AMONG: Final = f"""
 with among as materialized (select * from messages where message_id in :ids),

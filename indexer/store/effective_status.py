@@ -11,7 +11,7 @@ ROUTER_EVENTS: Final = f"""(
       where {ABOUT_ROUTERS}
         and (event <> 'PolicySet' or exists (select 1 from messages sent where sent.recipient = events.recipient))
     )"""
-"""The events in which routers tell of GMPs, recipients and lanes. Anybody may set a policy: only recipients of messages count."""
+"""Router events about GMPs, recipients and lanes. Anybody may set a policy, so only recipients of messages count."""
 
 PERIODS: Final = query("periods", about_routers=ROUTER_EVENTS)
 """Rules of routers, and the end of each."""

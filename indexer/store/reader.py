@@ -37,7 +37,7 @@ _ENDS = ("executed_block", "expired_block", "cancelled_block", "outcome")
 """Columns that show how a message ended: the destination's own events, and its report to the source."""
 
 _AT_ONCE = 500
-"""Ids in one query."""
+"""Maximum number of ids in one query."""
 
 
 class IndexReader:

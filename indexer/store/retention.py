@@ -15,7 +15,7 @@ _AT_ONCE: Final = 500  # messages in one transaction
 _pruned: Final = tables.pruned_messages.c
 
 ENDED: Final = (Status.EXECUTED, Status.EXPIRED, Status.CANCELLED)
-"""States after which nothing but late deliveries is to be expected."""
+"""States after which only late deliveries can occur."""
 
 
 def prune(engine: Engine, before: int, kept: Mapping[int, int]) -> int:

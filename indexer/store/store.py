@@ -25,16 +25,16 @@ from indexer.store.pauses import PAUSE_EVENTS, pauses
 from indexer.store.retention import complete_pruned, has_pruned, pruned_among
 
 FINALITY_VIOLATED: Final = "FINALITY_VIOLATED"
-"""The mark of messages whose final events a chain took back."""
+"""The mark of messages whose final events a chain reverted."""
 
 _DERIVATION: Final = "derivation_fingerprint"
-"""The fact that says which code derived messages, receipts and pauses."""
+"""Name of the stored fingerprint of the code that derived messages, receipts and pauses."""
 
 _IDS_IN_A_STATEMENT: Final = 500
 _ROWS_IN_A_BATCH: Final = 10_000
 
 _CREATIONS: Final = ("MessageRouted", "MessageUnfunded")
-"""Events that carry the envelope: without one of them a message was never created, or no longer is."""
+"""Events that contain the envelope. A message without such an event was never created, or a reorg removed its creation."""
 
 _EVENTS_OF_IDS: Final = "(select * from events where message_id in :ids)"
 

@@ -134,7 +134,7 @@ _absorbed = events.c.event == "DuplicateAbsorbed"
 Index("events_absorbed", events.c.block_time, sqlite_where=_absorbed, postgresql_where=_absorbed)
 
 SEEN: Final = "coalesce(source_time, received_time, 0)"
-"""When a message was first seen, in Unix seconds of block time: what lists of messages are ordered by."""
+"""Unix seconds of block time at which a message was first seen. Lists of messages are ordered by it."""
 
 for _name, _columns in {
     "messages_seen": "",
