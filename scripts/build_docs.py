@@ -55,7 +55,7 @@ def within_the_site(text: str, written: Path, place: Path) -> str:
 
 
 def build() -> int:
-    """Builds the site; returns Sphinx's exit status, which is nonzero if there are warnings."""
+    """Builds the site. Returns Sphinx's exit status, which is nonzero if there are warnings."""
     shutil.rmtree(SOURCES, ignore_errors=True)
     shutil.copytree(ROOT / "docs", SOURCES, ignore=shutil.ignore_patterns("*.toml"))
     for place, make in MADE.items():

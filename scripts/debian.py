@@ -12,11 +12,11 @@ TOOLS = Path(__file__).resolve().parents[1] / "build" / "tools"
 
 
 class PackageMissingError(Exception):
-    """A package cannot be fetched; the message gives the reason."""
+    """A package can't be downloaded. The message states the reason."""
 
 
 def find_program(program: str, package: str, *, with_dependencies: bool) -> Path:
-    """Returns a program from PATH, or else from its package, unpacked into build/tools/<package>.
+    """Returns a program from PATH or, failing that, from its package, unpacked into build/tools/<package>.
 
     Args:
         program: Name of the program.
@@ -24,7 +24,7 @@ def find_program(program: str, package: str, *, with_dependencies: bool) -> Path
         with_dependencies: Whether to unpack libraries that are missing on this machine.
 
     Raises:
-        PackageMissingError: the program is neither installed nor on the Debian mirror; the message gives the remedy.
+        PackageMissingError: the program is neither installed nor on the Debian mirror. The message states the remedy.
     """
     found = shutil.which(program)
     if found is not None:
@@ -71,8 +71,8 @@ def unpack(package: str, home: Path, *, with_dependencies: bool) -> Path:
 
     Args:
         package: Name of the package.
-        home: Folder for this package only, emptied first.
-        with_dependencies: Whether to unpack missing dependencies, too.
+        home: Folder for this package only, which is emptied first.
+        with_dependencies: Whether to unpack missing dependencies too.
 
     Raises:
         PackageMissingError: apt-get is missing or failed.
@@ -107,7 +107,7 @@ def unpack(package: str, home: Path, *, with_dependencies: bool) -> Path:
 
 
 def _apt(*arguments: str, folder: Path) -> None:
-    """Runs apt-get quietly; its output is shown only on failure."""
+    """Runs apt-get quietly. Its output is shown only on failure."""
     command = ["apt-get", "-qq", *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:

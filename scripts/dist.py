@@ -29,7 +29,7 @@ _IMPORTED: Final = re.compile(r'^(?:import|\} from|import .* from) "([^".][^"]*)
 
 
 class ReleaseError(Exception):
-    """The release cannot be built; the message gives the reason."""
+    """The release can't be built. The message states the reason."""
 
 
 def release_version(tag: str | None) -> str:

@@ -1,4 +1,4 @@
-"""Fetches the GMPs' contracts, and a Safe's for the tests, into build/gmp."""
+"""Downloads the GMPs' contracts, and a Safe's contracts for the tests, into build/gmp."""
 
 import sys
 

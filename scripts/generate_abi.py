@@ -230,7 +230,7 @@ def generated_files() -> Iterator[tuple[Path, str]]:
 
 
 def main() -> int:
-    """Generates or checks the files; returns the exit status."""
+    """Generates or checks the files, and returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="change nothing, fail if a file is out of date")
     check = parser.parse_args().check

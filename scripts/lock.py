@@ -19,7 +19,7 @@ def compile_requirements(source: str, lock: str, *options: str) -> None:
 
 
 def main() -> None:
-    """Resolves Python and npm packages; locked versions are kept unless `--upgrade` is given."""
+    """Resolves Python and npm packages. Locked versions are kept unless `--upgrade` is given."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--upgrade", action="store_true", help="take the newest versions the requirements allow")
     upgrade = ["--upgrade"] if parser.parse_args().upgrade else []

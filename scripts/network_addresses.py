@@ -1,6 +1,7 @@
 """Generates bridge/deploy/addresses.json from the GMPs' own registries on npm, pinned in network_addresses.toml.
 
-Nothing is guessed: chains missing from a registry are listed as missing, and a contradicting chain id is an error.
+Nothing is guessed: chains that a registry does not have are listed as missing, and a contradictory chain id is
+an error.
 """
 
 import argparse
@@ -36,7 +37,7 @@ _FINALIZED: Final = 1  # Wormhole's consistency level
 
 
 class RegistryError(Exception):
-    """A registry cannot be read, or contradicts the pins."""
+    """A registry can't be read, or contradicts the pins."""
 
 
 class Registries:

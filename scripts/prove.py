@@ -73,7 +73,7 @@ class Answer:
 
     @property
     def fault(self) -> str:
-        """Returns the reason why the result is unexpected; empty if it is as expected."""
+        """Returns the reason why the result is unexpected, or an empty string if it is as expected."""
         if self.is_control:
             return "" if self.outcome == REFUTED else f"control {OUTCOMES[self.outcome]}, so its claim shows nothing"
         if self.outcome != PROVEN:

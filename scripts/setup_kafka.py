@@ -77,7 +77,7 @@ def read_lock() -> dict[Jar, str]:
 
 
 def fetch(locked: dict[Jar, str]) -> None:
-    """Fetches the jars into build/tools/kafka/jars, all or none."""
+    """Downloads the jars into build/tools/kafka/jars, either all or none."""
     with tempfile.TemporaryDirectory(dir=HOME.parent) as folder:
         found = resolve(list(locked), Path(folder), transitive=False)
         wrong = sorted(":".join(jar) for jar in locked if digest_of(found[jar]) != locked[jar])

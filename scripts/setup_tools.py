@@ -21,7 +21,7 @@ class ToolMissingError(Exception):
 
 
 def find_foundry(tool: str, path: str | None = None) -> Path:
-    """Returns a Foundry binary from PATH, or else from node_modules.
+    """Returns a Foundry binary from PATH or, failing that, from node_modules.
 
     Args:
         tool: "forge", "anvil" or "cast".
@@ -38,7 +38,7 @@ def find_foundry(tool: str, path: str | None = None) -> Path:
 
 
 def find_solc() -> tuple[Path, str]:
-    """Returns the compiler and its kind: the native one if py-solc-x installed it, else the WebAssembly one.
+    """Returns the compiler and its kind: the native compiler if py-solc-x installed it, otherwise the WebAssembly one.
 
     py-solc-x itself is not used, because it creates a folder in the home directory, which may not be writable.
     """

@@ -20,7 +20,7 @@ from tests.simulation.chaos import SQUALL_SECONDS, WorldKind, judge_all
 
 
 def main() -> int:
-    """Runs the requested seeds; returns 1 if any failed."""
+    """Runs the requested seeds. Returns 1 if any of them failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=1000, help="how many (default: %(default)s)")
     parser.add_argument("--first", type=int, default=0, help="the first one (default: %(default)s)")

@@ -30,7 +30,7 @@ def place_of(element: dict[str, Any]) -> str:
 
 
 def findings(report: dict[str, Any]) -> set[Finding]:
-    """Reads slither's report; several findings of one detector in one place count once."""
+    """Reads slither's report. Several findings of one detector in the same place count once."""
     found = report["results"].get("detectors", [])
     return {(finding["check"], place_of(finding["elements"][0])) for finding in found}
 
@@ -69,7 +69,7 @@ def analyse() -> dict[str, Any]:
 
 
 def main() -> int:
-    """Analyses and compares; returns 0 if findings and explanations match."""
+    """Runs the analysis, and returns 0 if findings and explanations match."""
     found, known = findings(analyse()), explained(EXPLANATIONS.read_text())
     for check, place in sorted(found - known):
         print(f"unexplained: {check} in {place}. Fix it, or explain it in {EXPLANATIONS.relative_to(ROOT)}")

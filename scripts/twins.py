@@ -56,7 +56,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Twin:
-    """A contract without a check, and the test that must detect it."""
+    """A contract without one of its checks, and the test that must detect this."""
 
     name: str
     edits: tuple[Edit, ...]
@@ -168,10 +168,10 @@ def fault_of(twin: Twin, made: Twin | None) -> str:
 
     Args:
         twin: Twin to test.
-        made: Previously tested twin, whose artifact is reused if it is the same.
+        made: Previously tested twin. Its artifact is reused if the twin is the same.
 
     Returns:
-        The reason why the twin proves nothing; empty if its test fails as expected.
+        The reason why the twin proves nothing, or an empty string if its test fails as expected.
     """
     try:
         if made is None or (made.contract, made.edits) != (twin.contract, twin.edits):
@@ -185,7 +185,7 @@ def fault_of(twin: Twin, made: Twin | None) -> str:
 
 
 def main() -> int:
-    """Tests the requested twins; the exit status is 0 if every twin's test failed as expected."""
+    """Tests the requested twins. Returns 0 if every twin's test failed as expected."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="part of the name of a twin (default: all)")
     arguments = parser.parse_args()

@@ -60,9 +60,9 @@ class SignerSource(Section):
             found = " and ".join(named) or "none"
             raise ValueError(f"{_SIGNER_FORMS}; give exactly one of environment, keystore and remote; found {found}")
         if self.keystore is not None and self.password_file is None:
-            raise ValueError("a keystore needs password_file, the file that holds its password")
+            raise ValueError("a keystore requires password_file, the path of the file with its password")
         if self.remote is not None and self.address is None:
-            raise ValueError("a remote signer needs address, the account it signs for")
+            raise ValueError("a remote signer requires address, the account for which it signs")
         if (self.certificate or self.authority) and not (self.remote or "").startswith("https://"):
             raise ValueError(
                 f"certificate and authority require remote to be an https:// URL; remote is {self.remote!r}"

@@ -220,8 +220,8 @@ class RemoteSigner:
         raw = _raw(await self._request(fields))
         if not _is_as_asked(raw, transaction, self._address):
             raise SignatureRefusedError(
-                f"the remote signer of {self._address} returned a transaction other than nonce "
-                f"{transaction.nonce} on chain {transaction.chain_id}; it was not sent"
+                f"the remote signer of {self._address} returned a different transaction from the "
+                f"requested one (nonce {transaction.nonce} on chain {transaction.chain_id}); it was not sent"
             )
         return SignedTransaction(keccak(raw), raw)
 

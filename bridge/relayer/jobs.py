@@ -33,7 +33,7 @@ class Handler(Protocol[JobT]):
     """Handles the jobs of one queue."""
 
     async def perform(self, context: JobContext[JobT]) -> None:
-        """Takes the next step of a due job, and saves the job leased, rescheduled or settled.
+        """Takes the next step of a due job, and saves the job as leased, rescheduled or settled.
 
         A worker may die at any point of this method. The job is then due again, as last saved.
         """

@@ -134,7 +134,7 @@ def check_chains(deployment: Deployment, settings: IndexSettings) -> None:
     """Reads each chain's head, to report a wrong URL before Spark starts.
 
     Raises:
-        WrongChainError: an endpoint serves another chain.
+        WrongChainError: an endpoint serves a different chain.
         RpcError: a chain can't be reached.
     """
     for chain in deployment.chains:

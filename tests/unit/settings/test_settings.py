@@ -169,7 +169,7 @@ def test_all_errors_are_listed_with_their_sources(monkeypatch: pytest.MonkeyPatc
         "in_flight is 'many' (WAYBILL_IN_FLIGHT): ",
         "is not an EVM address (0x and 40 hex digits, EIP-55 checksum if mixed case)",
         "cap is 1.0 s; it must be at least base",
-        "a keystore needs password_file",
+        "a keystore requires password_file",
         f"chains.alpha.agreement ({file}): ",
     ):
         assert any(expected in line for line in lines), expected
