@@ -18,8 +18,7 @@ from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.ports import Block
 from bridge.protocol.times import readable
 from bridge.queries.gmp_pauses import GmpPause, gmp_pauses
-from bridge.queries.overview import chain_value, overview_value, pause_value, sync_value
-from bridge.queries.streams import stream_value
+from bridge.queries.overview import chain_value, overview_value, pause_value, stream_value, sync_value
 from bridge.service.connections import ask_chains
 
 _CHAINS: Final = {

@@ -10,6 +10,7 @@ from bridge.protocol.times import iso, iso_milliseconds
 from bridge.queries.gmp_pauses import GmpPause
 from bridge.queries.lanes import chain_name, lane_change_value, lane_name, queue_value
 from bridge.records.jobs import UNRESOLVED, RetryJob, SyncJob, SyncState, totals
+from bridge.records.streams import StreamStatus
 from bridge.relayer.breaker import BREAKER, breakers
 from bridge.store import Store
 
@@ -96,4 +97,18 @@ def change_value(job: SyncJob) -> dict[str, Any]:
         "propagations": job.tries,
         "problem": job.outcome,
         "next": f"waybill message retry 0x{job.message_id.hex()}" if job.state is SyncState.DIVERGED else None,
+    }
+
+
+def stream_value(found: StreamStatus, now: float) -> dict[str, Any]:
+    """Returns the progress of the streams to Kafka, for JSON; `now` is in Unix seconds."""
+    return {
+        "recording": found.recording,
+        "waiting": found.waiting,
+        "oldestSeconds": None if found.oldest is None else max(0.0, now - found.oldest),
+        "version": found.version,
+        "sent": dict(found.sent),
+        "publishedBy": found.holder,
+        "halted": found.halted or None,
+        "error": found.error or None,
     }
