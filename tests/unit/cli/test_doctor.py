@@ -23,7 +23,7 @@ def waybill(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 
 
 SWAPPED = (
-    "but the deployment says beta (31338); correct rpcUrls of chain 'beta' in deployments/devnet.json, or the variable that it"
+    "but the deployments file says beta (31338); correct rpcUrls of chain 'beta' in deployments/devnet.json, or the variable that it"
     " names"
 )
 

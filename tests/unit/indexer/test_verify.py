@@ -192,7 +192,7 @@ def test_logs_that_do_not_add_up_correct_nothing(world: World) -> None:
         checks = verify([alpha, beta], History(world.store.engine, world.lake))
     (found,) = [check for check in checks if check.verdict is Verdict.DIFFERENT]
     assert found.wrong == ()
-    assert "contain 11 messages of the lane. Its router counts 12" in found.reason
+    assert "contain 11 messages of the lane, but its router counts 12" in found.reason
     assert "use another endpoint" in found.reason
 
 
