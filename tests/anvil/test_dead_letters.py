@@ -191,7 +191,9 @@ async def _nobody_else_decides(command: object, ids: list[str], message_id: str)
     )
     assert "needs a rationale" in await command("decide", ids[0], "abandon", "--rationale", " ", code=FAILED)
     assert "no dead letter" in await command("show", "0x" + "00" * 32, code=UNKNOWN_ID)
-    assert "may re-issue it" in await command("decide", ids[2], "retry", *why, "--sender", "stranger", code=FAILED)
+    assert "may re-issue the message" in await command(
+        "decide", ids[2], "retry", *why, "--sender", "stranger", code=FAILED
+    )
     assert "4 records verified" in await command("verify")
 
 

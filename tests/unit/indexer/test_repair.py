@@ -161,7 +161,7 @@ def test_repair_without_a_known_fork_changes_nothing(world: World) -> None:
         violation = find_violation(reader, world.history)
         assert violation is not None
         world.beta.reorganise(4, [], [], [], [])
-        with pytest.raises(UnknownBlockError, match="reverted the fork, block 1, as well: run the repair again"):
+        with pytest.raises(UnknownBlockError, match="has reverted fork block 1 as well: run the repair again"):
             repair(world.store, world.lake, reader, violation, 5.0)
     assert (contents(world.store, *tables.metadata.sorted_tables), world.lake.version) == (before, version)
 

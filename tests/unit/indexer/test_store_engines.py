@@ -224,7 +224,7 @@ def test_a_postgresql_store_of_another_version_is_refused(postgresql: Server) ->
     ("url", "text_"),
     [
         ("nonsense", "is not a store's URL"),
-        ("mysql://host/index", "SQLite and PostgreSQL"),
+        ("mysql://host/index", "use SQLite or PostgreSQL"),
         ("postgresql://user:secret@127.0.0.1:9/index", r"postgresql://user:\*\*\*@127\.0\.0\.1:9/index can't be"),
     ],
 )
