@@ -328,7 +328,7 @@ def expect_names_beside_numbers(lake: Lake) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
-@pytest.mark.parametrize("seed", range(1, 4))
+@pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.usefixtures("by_increments")
 def test_any_increments_equal_a_full_refresh(batch: SparkSession, seed: int, tmp_path: Path) -> None:
     made = history_with_increments(batch, seed, tmp_path, 4)
