@@ -136,9 +136,8 @@ class Confirmation:
                 self._outbox.repin(entry.event_id, ObservedDelivery(block, receipt.transaction_hash))
                 return
             at_head = await self._router.progress(dispatch.message_id, block=head.number)
-            if (
-                dispatch.gmp in at_head.receipts
-            ):  # otherwise it was delivered in a later block, which a later head shows
+            # A delivery in a later block is recorded at a later head.
+            if dispatch.gmp in at_head.receipts:
                 self._outbox.repin(entry.event_id, ObservedDelivery(BlockRef.of(head), None))
             return
         self._reopen(entry.event_id, FailureKind.UNDONE, "the block of the delivery was reorged away")
