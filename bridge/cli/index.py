@@ -116,7 +116,7 @@ def refresh(
         keep_hours=workspace.settings().index.keep_hours,
         master=master,
     )
-    reached = {names.get(chain, str(chain)): f"block {block}" for chain, block in sorted(done.blocks.items())}
+    reached = {names.get(chain, str(chain)): f"final block {block}" for chain, block in sorted(done.blocks.items())}
     result(as_of_value(done), render=lambda console: console.print(facts(reached)))
 
 

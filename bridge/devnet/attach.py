@@ -97,7 +97,8 @@ async def attach(*, home: Path, urls: Sequence[str], progress: Progress = lambda
         if known is not None and known.chains != named:
             there = ", ".join(f"{chain.url} (chain {chain.chain_id})" for chain in known.chains)
             raise DevnetError(
-                f"the devnet is attached to {there}, not to {', '.join(urls)}; run `waybill devnet down` first"
+                f"the devnet is attached to {there}, not to {', '.join(urls)}; to change its chains, run "
+                "`waybill devnet down`, restart every chain empty, and run this command again"
             )
         started = [process for process in record.anvils if anvil.is_alive(process)] if record is not None else []
         if known is not None and known.is_done and (kept := await _kept(folder, named, started)) is not None:
@@ -145,7 +146,10 @@ async def _deploy(folder: Folder, named: tuple[AttachedChain, ...], progress: Pr
         deployment = await deploy_waybill(plan, folder.deployments_file, progress)
     except DeployError as error:
         urls = ", ".join(chain.url for chain in named)
-        raise DevnetError(f"{error}\nrestart the chains at {urls} without their contracts, and try again") from error
+        raise DevnetError(
+            f"Waybill can't be deployed to {urls}, perhaps because of contracts that an earlier devnet left there: restart "
+            f"these chains empty, and run this command again. The cause: {error}"
+        ) from error
     for process in started:
         anvil.mine_every(process, 1)
     for chain in named:
