@@ -28,17 +28,21 @@ def landing(explorer: Explorer) -> Response:
     patience = explorer.settings.patience
     problems, day = look(explorer.problems, patience), look(explorer.day, patience)
     figures = [
-        ("Messages", count(day.messages) if day else "–", "/messages"),
+        ("Messages in 24 h", count(day.messages) if day else "–", "/messages"),
         ("Success rate", percent(day.executed, day.messages) if day else "–", "/messages?status=EXECUTED"),
         ("Median time", duration(day.median) or "–" if day else "–", "/lanes"),
         ("Open problems", count(len(problems)) if problems is not None else "–", "/status"),
     ]
-    quiet_text = f"Nothing needs attention on {explorer.sources.deployment.network}."
+    network = explorer.sources.deployment.network
     return explorer.page(
         "landing.html",
         "Messages",
         here="/",
-        about=problems[0].text if problems else quiet_text,
+        about=problems[0].text
+        if problems
+        else network
+        if problems is None
+        else f"Nothing needs attention on {network}.",
         live=("figures", "problems", "as-of", "rows"),
         figures=figures,
         problems=problems,

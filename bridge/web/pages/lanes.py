@@ -46,7 +46,7 @@ def lane_table(explorer: Explorer, only: Ends | None = None) -> Table:
         for one in figures
         if only in (None, one.ends)
     ]
-    columns = ("Lane", "Messages", "Executed", "p50", "p95", "Waiting", "Index = routers", "Held")
+    columns = ("Lane", "Messages", "Executed", "p50", "p95", "Open deliveries", "Index = routers", "Held")
     return Table(label="Lanes", columns=columns, rows=rows, empty=_empty(index))
 
 
