@@ -27,7 +27,6 @@ from indexer.jobs.backfill import backfill
 from indexer.model.settings import IndexFolder, IndexSettings
 from indexer.pipeline.bronze import Lake
 from indexer.sources.chain import ChainConfig
-from indexer.spark.session import many_rows
 
 ROUNDS: Final = 3
 _NAIVE_SHARE: Final = 20  # the plain source reads a twentieth of the blocks: all would take minutes
@@ -99,8 +98,7 @@ def _processor_seconds() -> float:
 def _backfill(spark: SparkSession, url: str, folder: Path, lake: Lake) -> None:
     emitters = Emitters(chain_id=SOURCE, router=ROUTER, adapters=frozenset())
     config = ChainConfig(chain_id=SOURCE, urls=(url,), start_block=0, emitters=emitters)
-    with many_rows(spark):
-        backfill(spark, [config], IndexSettings(folder=IndexFolder(path=folder), backfill_blocks=1), lake)
+    backfill(spark, [config], IndexSettings(folder=IndexFolder(path=folder), backfill_blocks=1), lake)
 
 
 def _naive(spark: SparkSession, url: str, blocks: int, out: Path) -> None:

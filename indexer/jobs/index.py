@@ -21,7 +21,7 @@ from indexer.model.settings import INDEX_POLICY, IndexSettings
 from indexer.pipeline.bronze import Lake
 from indexer.sources.chain import ChainConfig, ChainReader, chain_config
 from indexer.spark.outage import SPARK_ERRORS, SparkOutage
-from indexer.spark.session import many_rows, spark_session
+from indexer.spark.session import spark_session
 from indexer.store.retention import prune
 from indexer.store.retries import request_retries
 from indexer.store.store import Store, adapters_of
@@ -110,8 +110,7 @@ class Index:
         self._store.halt({chain.chain_id: None for chain in self._chains})
         promote(self._store, self._lake, start_blocks(self._chains))
         lacking = lost_blocks(self._store, self._lake, start_blocks(self._chains))
-        with many_rows(self._spark):
-            backfill(self._spark, self._chains, self._settings, self._lake, lacking)
+        backfill(self._spark, self._chains, self._settings, self._lake, lacking)
         fill_store(self._chains, self._settings, self._store, self._lake)
         prune(self._store.engine, int(self._clock()) - self._settings.keep_ended, kept_in_lake(self._store, self._lake))
         self._follow_adapters()
@@ -207,8 +206,7 @@ def run_backfill(deployment: Deployment, settings: IndexSettings, *, master: str
         chains = [
             chain_config(chain, settings.endpoints.get(chain.chain_id, INDEX_POLICY)) for chain in deployment.chains
         ]
-        with many_rows(spark):
-            backfill(spark, chains, settings, lake, lacking=[chain.chain_id for chain in chains])
+        backfill(spark, chains, settings, lake, lacking=[chain.chain_id for chain in chains])
 
 
 def _alone_in(folder: Path) -> AbstractContextManager[None]:

@@ -42,12 +42,6 @@ _FEW_ROWS = {
     "spark.sql.adaptive.enabled": "false",
 }
 
-_MANY_ROWS = {
-    "spark.sql.codegen.wholeStage": "true",
-    "spark.sql.codegen.factoryMode": "FALLBACK",
-    "spark.sql.adaptive.enabled": "true",
-}
-
 _STREAM = _FEW_ROWS | {
     # The checkpoint is created anew at every start, so nothing in it is worth keeping.
     "spark.sql.streaming.minBatchesToRetain": "2",
@@ -124,19 +118,6 @@ def spark_session(master: str | None = None, *, log_file: Path | None = None) ->
     with _started(master, _COMMON | _STREAM, here, log_file, starting=_own_interrupts()) as session:
         session.dataSource.register(EvmDataSource)
         yield session
-
-
-@contextmanager
-def many_rows(session: SparkSession) -> Iterator[None]:
-    """Lets a session for streams generate code, for work on millions of rows."""
-    before = {name: session.conf.get(name) for name in _FEW_ROWS}
-    for name, value in _MANY_ROWS.items():
-        session.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, stored in before.items():
-            session.conf.set(name, stored or "")
 
 
 @contextmanager
