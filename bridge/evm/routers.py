@@ -136,9 +136,9 @@ class RouterReader:
         self._chain = chain
         self.address = router
 
-    async def has_received(self, message_id: bytes, gmp: Gmp) -> bool:
-        """Returns whether the router has the GMP's receipt for the message."""
-        return bool(await self._ask("hasReceived", message_id, int(gmp)))
+    async def has_received(self, message_id: bytes, gmp: Gmp, *, block: int | None = None) -> bool:
+        """Returns whether the router has the GMP's receipt for the message, at the head or at the end of a block."""
+        return bool(await self._ask("hasReceived", message_id, int(gmp), block=block))
 
     async def progress(self, message_id: bytes, *, block: int | None = None) -> Progress:
         """Returns the message's progress, at the head or at the end of a block."""

@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from bridge.evm.routers import RouterReader
+from bridge.evm.routers import RouterReader, shows_delivery
 from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.ports import Block, Chain, Clock
 from bridge.records.observations import BlockRef
@@ -131,10 +131,12 @@ class Confirmation:
         if await self._router.has_received(dispatch.message_id, dispatch.gmp):
             self._jobs.await_execution(dispatch.message_id, self._clock.now())
             receipt = delivery.transaction_hash and await self._chain.receipt(delivery.transaction_hash)
-            if receipt:
+            if receipt and shows_delivery(receipt, self._router.address, dispatch):
                 block = BlockRef(receipt.block_number, receipt.block_hash)
                 self._outbox.repin(entry.event_id, ObservedDelivery(block, receipt.transaction_hash))
-            else:
+                return
+            # A delivery in a later block is recorded at a later head.
+            if await self._router.has_received(dispatch.message_id, dispatch.gmp, block=head.number):
                 self._outbox.repin(entry.event_id, ObservedDelivery(BlockRef.of(head), None))
             return
         self._reopen(entry.event_id, FailureKind.UNDONE, "the block of the delivery was reorged away")

@@ -422,11 +422,21 @@ class Deliveries:
         """Returns the block to record for a delivery.
 
         This is the block of our transaction, or the head if another account delivered.
+
+        Raises:
+            UnansweredError: Another account delivered, in a block above the head that the endpoint returned.
         """
-        if sent is not None and sent.succeeded:
+        if sent is not None and shows_delivery(sent, self._router, dispatch):
             delivery = ObservedDelivery(BlockRef(sent.block_number, sent.block_hash), sent.transaction_hash)
             return Delivered(claim, delivery, shows_execution(sent, self._router, dispatch.message_id))
-        return Delivered(claim, ObservedDelivery(BlockRef.of(await self._chain.head()), None))
+        # Endpoints lag. The delivery would be confirmed too early if the recorded block were below its own.
+        head = await self._chain.head()
+        if not await self._destination.has_received(dispatch.message_id, dispatch.gmp, block=head.number):
+            raise UnansweredError(
+                f"the router has the receipt of {dispatch.gmp.label}, but not yet at block {head.number}",
+                chain_id=self._chain.chain_id,
+            )
+        return Delivered(claim, ObservedDelivery(BlockRef.of(head), None))
 
     async def _wait_for_attestation(
         self, entry: OutboxEntry, claim: Claim, error: AttestationPendingError, log: structlog.stdlib.BoundLogger

@@ -12,7 +12,17 @@ from pathlib import Path
 from bridge.records.transactions import SlotState
 from bridge.relayer.delivery_commits import CommitStrategy
 from bridge.store import Store
-from tests.anvil.killing.life import COUNTER, COUNTER_CODE, MESSAGES, MULTICALL, History, live, multicall_code
+from tests.anvil.killing.life import (
+    COUNTER,
+    COUNTER_CODE,
+    MESSAGES,
+    MULTICALL,
+    ROUTER,
+    ROUTER_CODE,
+    History,
+    live,
+    multicall_code,
+)
 from tests.anvil.rpc import rpc
 from tests.anvil.tracing import allow_tracing, attach
 from tests.builders import BETA
@@ -48,6 +58,7 @@ def kill_at(point: Point, rpc_url: str) -> tuple[bool, list[str]]:
         history = History(name, Path(folder), rpc_url, point.strategy, point.max_calls_per_tx)
         rpc(rpc_url, "anvil_setBalance", history.account, _NEW_ACCOUNT)
         rpc(rpc_url, "anvil_setCode", COUNTER, COUNTER_CODE)
+        rpc(rpc_url, "anvil_setCode", ROUTER, ROUTER_CODE)
         rpc(rpc_url, "anvil_setCode", MULTICALL, multicall_code())
         code = _run(history, 1, point)
         if code not in (0, -signal.SIGKILL):

@@ -11,7 +11,7 @@ from eth_abi.abi import encode
 
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.ports import Call
+from bridge.protocol.ports import Block, Call
 from bridge.records.observations import BlockRef
 from bridge.records.outbox import Delivered as Ended
 from bridge.records.outbox import ObservedDelivery, OutboxEntry, OutboxState
@@ -86,6 +86,32 @@ async def test_a_strangers_delivery_that_a_reorg_undid_is_made_by_us() -> None:
         await until(lambda: case.world.executions(case.sent.message) == 1)
         await until(case.is_confirmed)
     assert case.beta.broadcasts > 0
+    await case.world.stop()
+
+
+@in_virtual_time
+async def test_a_delivery_above_a_lagging_head_is_not_recorded_at_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recorded block would be final before the delivery is, and a reorg would then lose the delivery."""
+    case, lagging, truth = Delivered(), [BETA], SimulatedChain.head
+    await until(lambda: case.sent.created != [])
+    behind = await case.beta.head()
+    case.beta.mine(3)
+    deliver_as_a_stranger(case.world, case.sent.message, Gmp.HYPERLANE)
+    await until(lambda: case.world.executions(case.sent.message) == 1)
+
+    async def head(chain: SimulatedChain) -> Block:
+        return behind if chain.chain_id in lagging else await truth(chain)
+
+    monkeypatch.setattr(SimulatedChain, "head", head)
+    async with running(SimulatedRelayer(case.world, case.store)):
+        await until(lambda: case.store.outbox.counts() != [])
+        await asyncio.sleep(10)
+        assert case.entry.state is not OutboxState.DELIVERED
+        lagging.clear()
+        await until(case.is_confirmed)
+    assert case.entry.delivery is not None
+    assert case.entry.delivery.block.number > behind.number + 3
+    assert case.beta.broadcasts == 0
     await case.world.stop()
 
 

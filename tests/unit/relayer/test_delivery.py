@@ -182,8 +182,11 @@ async def test_already_received_counts_only_for_this_delivery(
             selector = keccak(text="AlreadyReceived(bytes32,uint8)")[:4]
             raise CallRevertedError(selector + encode(["bytes32", "uint8"], [named, int(dispatch.gmp)]))
 
+    sent = world.send(ALPHA, BETA)
+    await until(lambda: sent.created != [])
+    deliver_as_a_stranger(world, sent.message, Gmp.HYPERLANE)
+    await until(lambda: world.executions(sent.message) == 1)
     async with running(with_adapter(SimulatedRelayer(world, store), world, Late)):
-        sent = world.send(ALPHA, BETA)
         await until(lambda: store.outbox.counts() != [] and only_entry(store, sent).state is OutboxState.DELIVERED)
     assert only_entry(store, sent).failed_tries == attempts
     await world.stop()
