@@ -15,7 +15,7 @@ def send_for_at_most(client: BlockingClient, inbox: str, cap: int) -> Sent:
     gmps = (Gmp.HYPERLANE, Gmp.LAYERZERO)
     request = RouteRequest(destination="beta", recipient=inbox, payload=b"hello", gmps=gmps, max_fee=cap)
     print(client.quote_route("alpha", request))  # wei, by GMP
-    return client.route("alpha", request)  # FeeCapError: too dear, and nothing was sent
+    return client.route("alpha", request)  # FeeCapError: the fee is above the cap; nothing was sent
 
 
 def follow(client: BlockingClient, message: Message) -> bool:

@@ -20,7 +20,7 @@ contract Courier is RouterClient, OrderedGuard {
     string[] public texts;
 
     error NotYours(bytes32 messageId);
-    error NotEndedInVain(bytes32 messageId, Execution outcome);
+    error NotRefundable(bytes32 messageId, Execution outcome);
 
     constructor(IRouter router_, address owner_) RouterClient(router_, owner_) {}
 
@@ -47,8 +47,8 @@ contract Courier is RouterClient, OrderedGuard {
     function settle(bytes32 messageId) external {
         if (payerOf[messageId] != msg.sender) revert NotYours(messageId);
         Execution outcome = router.outcomeOf(messageId);
-        bool inVain = outcome == Execution.EXPIRED || outcome == Execution.CANCELLED;
-        if (!inVain) revert NotEndedInVain(messageId, outcome);
+        bool refundable = outcome == Execution.EXPIRED || outcome == Execution.CANCELLED;
+        if (!refundable) revert NotRefundable(messageId, outcome);
         delete payerOf[messageId];
     }
 

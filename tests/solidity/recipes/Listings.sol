@@ -37,7 +37,7 @@ contract Regulator {
         payable
         returns (bytes32 actionId)
     {
-        Window memory window; // the coordinator's own
+        Window memory window; // all zeros: the coordinator's default window
         actionId = coordinator.begin(ActionRequest(Level.ALL_OR_NOTHING, asset, window, listings));
         for (uint256 branch; branch < listings.length; ++branch) {
             uint256 fees = coordinator.quoteDispatch(actionId, branch);

@@ -97,7 +97,7 @@ contract RecipesTest is WaybillFixture {
         bytes32 id = _send("hello");
         Message memory message = messageOf(id);
         vm.warp(block.timestamp + 2 days);
-        vm.expectRevert(abi.encodeWithSelector(Courier.NotEndedInVain.selector, id, Execution.NONE));
+        vm.expectRevert(abi.encodeWithSelector(Courier.NotRefundable.selector, id, Execution.NONE));
         vm.prank(ann);
         here.settle(id);
 
@@ -201,7 +201,7 @@ contract RecipesTest is WaybillFixture {
 
         Message memory message = _unfunded();
         (uint256 fees,) = sourceRouter.quoteRetry(message, Lanes.unpriced(ALL));
-        sourceRouter.fund{value: fees}(message, address(this)); // OpenZeppelin's bridge sends no money: anyone pays
+        sourceRouter.fund{value: fees}(message, address(this)); // OpenZeppelin's bridge sends no value, so anyone may pay
 
         deliver(message.id(), HYPERLANE);
         deliver(message.id(), AXELAR);
