@@ -126,7 +126,7 @@ def events_of_logs(rows: pa.Table) -> pa.Table:
 
 
 def registered_adapters(logs: RawLogs, router: bytes) -> dict[bytes, int]:
-    """Returns the adapters (20 bytes each) that the router registered in these logs, by first block of registration."""
+    """Maps each adapter (20 bytes) that the router registered in these logs to the first block of its registration."""
     topics = np.ascontiguousarray(logs.topics[:, 0]).view("V32").ravel()
     registers = np.zeros(len(logs), bool)
     for event in REGISTRATIONS:

@@ -126,8 +126,8 @@ def _read_into_lake(
     """Reads blocks into the lake, and returns the chain with the adapters that its router registered in them.
 
     Searching for registrations first would request every range twice. Most deployment files list all adapters.
-    If one does not, its range is read again, since a task does not know the registrations in another task's
-    blocks.
+    If one does not, the blocks are read again with the adapters found, since a task does not know the registrations
+    in another task's blocks.
     """
     while True:
         logs = _read(spark, chain, limits, blocks).persist()
@@ -175,7 +175,7 @@ def _cores(spark: SparkSession) -> int:
 def fill_store(chains: Sequence[ChainConfig], settings: IndexSettings, store: Store, lake: Lake) -> None:
     """Fills the store from the lake.
 
-    Replaces those of the store's blocks that were not final, since the chain may have reorganised since. Before
+    Replaces the store's blocks that were not final, because the chain may have reorganised meanwhile. Before
     that, checks the last final blocks of lake and store against the chain.
 
     Args:

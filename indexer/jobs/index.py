@@ -105,7 +105,7 @@ class Index:
     def _catch_up(self) -> None:
         """Backfills through the lake; the stream reads the rest."""
         if recomputed := self._store.recompute_if_outdated():
-            log.info("statuses of a different version recomputed", messages=recomputed)
+            log.info("statuses recomputed after a change of version", messages=recomputed)
         self._follow_adapters()
         self._store.halt({chain.chain_id: None for chain in self._chains})
         promote(self._store, self._lake, start_blocks(self._chains))

@@ -1,6 +1,6 @@
 """Computes a lane's totals from events.
 
-The same count and sum that its routers keep (`contracts/types/MessageRecords.sol`).
+These are the count and the sum that its routers keep (`contracts/types/MessageRecords.sol`).
 """
 
 from __future__ import annotations

@@ -245,12 +245,12 @@ class _ChainCheck:
             yield found
 
     def _check_read(self, lane: LaneEnd, found: WrongRange, router: LaneTotal) -> None:
-        """Rejects logs that contradict the router's count, because it means that the endpoint omits some."""
+        """Rejects logs that contradict the router's count: the endpoint has omitted some."""
         read = lane_totals([found.events]).get(lane, LaneTotal())
         if read.kept(lane[0]) != router.kept(lane[0]):
             raise TransientRpcError(
                 f"chain {self._chain}: the endpoint's logs of blocks {found.first}…{found.last} contain {read.count} messages of the "
-                f"lane, but its router counts {router.count} or different messages: use another endpoint"
+                f"lane, but its router counts {router.count}, or counts other messages: use another endpoint"
             )
 
     def _read_again(self, first: int, last: int) -> WrongRange:

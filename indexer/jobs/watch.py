@@ -30,7 +30,7 @@ class Watch:
         lake: Lake,
         clock: Callable[[], float],
     ) -> None:
-        """Stores the dependencies. `clock` returns Unix seconds."""
+        """Creates the watch. `clock` returns Unix seconds."""
         self._chains = chains
         self._settings = settings
         self._store = store

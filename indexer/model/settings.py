@@ -107,7 +107,7 @@ class IndexFolder:
     def checkpoint(self) -> Path:
         """Returns the path of Spark's checkpoint for the stream.
 
-        It is created anew at every start, since store and lake own the offsets.
+        It is deleted at every start, because the stream continues from the positions in the store and the lake.
         """
         return self.path / "checkpoint"
 

@@ -165,7 +165,7 @@ _OF_RECEIPTS: Final = (
     "duplicate_without_receipt",
     "receipt_from_unregistered_adapter",
 )
-"""Kinds that follow from a message's receipts and the routers' rules at that time."""
+"""Kinds that follow from a message's receipts and the routers' rules at the time of each receipt."""
 
 _OF_MESSAGES: Final = ("reported_before_end", "fan_out_differs")
 """Kinds that follow from several messages. Each has its own query in `pipeline/sql/divergences`."""

@@ -1,4 +1,4 @@
-"""Gold: aggregates over all messages, and divergences. A pure function of DataFrames computes each table."""
+"""Gold: aggregates over all messages, and divergences. Each table is computed by a pure function of DataFrames."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def costs(messages: DataFrame, receipts: DataFrame, paid: DataFrame) -> DataFram
 def router_rules(events: DataFrame, messages: DataFrame) -> dict[str, DataFrame]:
     """Returns the small inputs of `divergences`.
 
-    The progress of `chains`, and the routers' `periods` and `registrations`.
+    These are the progress of `chains`, and the routers' `periods` and `registrations`.
 
     Args:
         events: rows of `schemas.EVENTS`, of which those about GMPs, recipients and lanes are used.

@@ -71,7 +71,7 @@ CONFLICTS: Final[dict[Conflict, tuple[str, str]]] = {
     Conflict.EXPIRED_TOO_EARLY: ("EXPIRED_TOO_EARLY", "expired before its time, or though it has no end"),
     Conflict.CANCELLED_WITHOUT_REQUEST: (
         "CANCELLED_WITHOUT_REQUEST",
-        "cancelled by a message that its sender did not send to cancel it",
+        "cancelled by a different message than the one with which its sender requested it",
     ),
     Conflict.QUORUM_LOWERED: (
         "QUORUM_LOWERED",

@@ -4,8 +4,7 @@ bronze.logs ── stream, decode ──▶ silver.events ──▶ silver.messa
 
 silver.* ────────────────────────────────────────▶ gold.duplicates, lanes, redundancy     overwritten
 silver.* and the index's store ──────────────────▶ gold.divergences                       overwritten
-silver.*, both stores (final and attested times) ▶ gold.latencies                         overwritten
-silver.* and the relayer's store (fees paid) ────▶ gold.costs                             overwritten
+silver.* and the relayer's store ────────────────▶ gold.latencies, costs                  overwritten
 """
 
 from __future__ import annotations

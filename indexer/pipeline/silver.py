@@ -1,4 +1,4 @@
-"""Silver: decoded events, and the state of each message. A pure function of DataFrames computes each table."""
+"""Silver: decoded events, and the state of each message. Each table is computed by a pure function of DataFrames."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def _event_loop() -> asyncio.AbstractEventLoop:
 def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
     """Ends the loop's thread before the interpreter exits.
 
-    Otherwise the interpreter could abort while the thread holds a lock.
+    The interpreter aborts if the thread holds its lock at that moment.
     """
     if thread.is_alive():  # a forked process does not have this thread
         loop.call_soon_threadsafe(loop.stop)

@@ -1,6 +1,6 @@
 """Finds a Java for Spark.
 
-The machine's own if recent enough, otherwise the one installed by `make setup` or the extra `java`.
+Uses the machine's own if it is recent enough, otherwise the one installed by `make setup` or the extra `java`.
 """
 
 import importlib.util
@@ -29,7 +29,7 @@ exec "$(dirname "${{BASH_SOURCE[0]}}")"/{java} "${{args[@]}}"
 
 
 class JavaNotFoundError(RuntimeError):
-    """There is no Java that can run Spark."""
+    """No Java suitable for Spark was found."""
 
 
 def _candidates() -> Iterator[Path]:

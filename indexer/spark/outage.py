@@ -37,7 +37,7 @@ _SLOW_START: Final = re.compile(
 class SparkOutage:
     """Counts consecutive failures, and determines when to restart.
 
-    After one second at first, then after twice as long each time, up to a minute.
+    The first restart comes after one second; each further wait is twice as long, up to a minute.
     """
 
     def __init__(self, most: int | None = None, clock: Callable[[], float] = time.monotonic) -> None:

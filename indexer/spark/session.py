@@ -112,7 +112,7 @@ def spark_session(master: str | None = None, *, log_file: Path | None = None) ->
             configuration decides.
 
     Raises:
-        JavaNotFoundError: there is no Java that can run Spark.
+        JavaNotFoundError: no Java suitable for Spark was found.
     """
     here = {**_ON_THIS_MACHINE, **_STREAM_HERE, "spark.master": _LOCAL}
     with _started(master, _COMMON | _STREAM, here, log_file, starting=_own_interrupts()) as session:
@@ -132,7 +132,7 @@ def batch_session(master: str | None = None, *, events: int = 0) -> Iterator[Spa
         events: approximate number of events. It determines how Spark compiles queries on this machine.
 
     Raises:
-        JavaNotFoundError: there is no Java that can run Spark.
+        JavaNotFoundError: no Java suitable for Spark was found.
     """
     short = _SHORT_HISTORY_HERE if events < LONG_HISTORY else {}
     if (active := SparkSession.getActiveSession()) is not None:

@@ -1,6 +1,6 @@
 """Live divergences.
 
-Those found by the rules of `indexer.pipeline.divergences` in the store's tables, and those that the index recorded.
+They are found by the rules of `indexer.pipeline.divergences` in the store's tables, or were recorded by the index.
 """
 
 from __future__ import annotations

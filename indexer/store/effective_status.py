@@ -30,7 +30,9 @@ _LANE_PAUSED: Final = """coalesce((
 
 
 def counts(messages: str) -> str:
-    """Returns SQL for the numbers of receipts as routers count them: `counted`, `needed` and `voided`, by `message_id`.
+    """Returns SQL for the receipts as routers count them, by `message_id`.
+
+    The columns `counted` and `needed` are numbers, and `voided` is a set of GMPs.
 
     Args:
         messages: a selection of the table's rows in parentheses.

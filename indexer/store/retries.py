@@ -149,9 +149,7 @@ def _write(connection: Connection, waiting: Sequence[RowMapping], policy: StallP
 def _next_sequence(connection: Connection, now: float) -> int:
     """Returns a sequence number above all that were ever used, even by a newer copy of this store.
 
-    At least the time in milliseconds.
-
-    Readers remember the highest sequence number they have seen, and never look below it.
+    It is at least the time in milliseconds. Readers remember the highest sequence number they have seen, and never look below it.
     """
     highest = connection.scalar(select(func.max(tables.retry_requests.c.sequence)))
     if highest is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -120,7 +121,7 @@ def test_fresh_environment_runs_everything(tmp_path: Path, tmp_path_factory: pyt
             waybill.running(folder, "web", "--http", f"127.0.0.1:{page}"),
         ):
             said = waybill(folder, "send", "--payload", "hello", "--wait")
-            assert "executed  " in said
+            assert re.search(r"executed +after .* delivered", said), said
             assert "<title>" in _page(f"http://127.0.0.1:{page}/")
     finally:
         waybill(folder, "devnet", "down")

@@ -130,11 +130,15 @@ def test_readers_take_the_running_indexs_idea_of_stalled(index: Index) -> None:
     assert found.status == Status.STALLED
 
 
-def test_newer_store_is_refused_by_writer_and_reader(index: Index) -> None:
+@pytest.mark.parametrize(
+    ("version", "advice"),
+    [(99, rf"version 99.*reads version {tables.SCHEMA_VERSION}:"), (tables.SCHEMA_VERSION - 1, "delete it")],
+)
+def test_store_of_another_version_is_refused(index: Index, version: int, advice: str) -> None:
     with index.store.engine.begin() as connection:
-        connection.execute(update(tables.facts).where(tables.facts.c.name == "schema_version").values(value=99))
+        connection.execute(update(tables.facts).where(tables.facts.c.name == "schema_version").values(value=version))
     for opening in (Store, IndexReader):
-        with pytest.raises(StoreVersionError, match=rf"version 99.*reads version {tables.SCHEMA_VERSION}:"):
+        with pytest.raises(StoreVersionError, match=advice):
             opening(index.url)
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import delete, select, update
+from sqlalchemy import Connection, delete, select, update
 
 from indexer.model.errors import RangeGapError
 from indexer.model.settings import StallPolicy
@@ -331,11 +332,16 @@ def test_a_recomputation_that_is_cut_off_begins_again(store: Store, monkeypatch:
     alpha.mine(*[routed(sent_message(nonce)) for nonce in range(1, 4)])
     apply(store, alpha)
 
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
+    recompute, calls = store_module._recompute, itertools.count(1)
+
+    def stop(connection: Connection, ids: Collection[bytes]) -> None:
+        if next(calls) == 2:
+            raise KeyboardInterrupt
+        recompute(connection, ids)
 
     with monkeypatch.context() as patched:
-        patched.setattr(store_module, "recompute_pauses", stop)
+        patched.setattr(store_module, "_IDS_IN_A_STATEMENT", 1)
+        patched.setattr(store_module, "_recompute", stop)
         with pytest.raises(KeyboardInterrupt):
             store.recompute_if_outdated()
     assert store.recompute_if_outdated() == 3
