@@ -96,7 +96,7 @@ class Actions:
             report_call: Builds the call with which a message's destination reports its outcome.
             dead_letters: Queue that receives the letters.
             clock: Source of time.
-            settings: Settings that decide, among others, whether to pay for steps.
+            settings: Whether to pay for steps (`advance`).
             poll_interval: Seconds between polls of the open actions.
         """
         self._reader = reader

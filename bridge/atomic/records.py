@@ -212,11 +212,11 @@ class Action:
         return self.decision is not Decision.NONE or branch.state is BranchState.NONE
 
     def overdue(self, now: float) -> tuple[tuple[Branch, bytes], ...]:
-        """Returns participants, with message ids, whose answer to the phase is overdue while retries are left.
+        """Returns each participant that is late in answering the current phase and has retries left.
 
-        A participant whose record was not queried is left out, because its message may have arrived and only
-        the reply may be missing. A participant whose chain did not respond is included. The decision's message
-        is retried beyond that limit, like any other stalled message.
+        Each comes with the id of the message to retry. A participant whose record was not queried is left out,
+        because its message may have arrived and only the reply may be missing. A participant whose chain did not
+        respond is included. The decision's message is retried beyond that limit, like any other stalled message.
         """
         if self.is_timed_out or self.level is Level.BEST_EFFORT:
             return ()

@@ -166,7 +166,9 @@ class _Calls:
             answering = await newest_blocks(opened)
             if not answering:
                 names = ", ".join(here.name for here in self.chains)
-                raise DeployError(f"no chain responds ({names}), so no batch was written")
+                raise DeployError(
+                    f"none of the chains responded ({names}), so no batch was written: check their RPC endpoints"
+                )
             for here in self.chains:
                 if here.chain_id not in answering:
                     progress(f"{here.name} does not answer: no batch was written for it")

@@ -42,7 +42,7 @@ def demo(
 
     Also freeze an asset atomically: on all chains, or on none.
 
-    At the end, print a report and check that chains and index agree about it. The report is also written to
+    At the end, check that chains and index agree, and print a report, which is also written to
     build/demo/report.json.
 
     Example: waybill demo --keep

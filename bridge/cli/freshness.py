@@ -65,7 +65,7 @@ class Freshness:
         """Prints an answer from the index, preceded by its age.
 
         Raises:
-            CliError: the command has failures, or the index is behind.
+            CliError: `failures` is not empty, or the index is behind.
         """
 
         def draw(console: Console) -> None:

@@ -77,7 +77,9 @@ async def look_up(workspace: Workspace, message_id: bytes, chains: Mapping[int, 
     found = await look_up_any(workspace, message_id, chains)
     if isinstance(found, Unsent):
         network = workspace.deployment().network
-        raise UnknownMessageError(f"no chain of network {network!r} has created message 0x{message_id.hex()}")
+        raise UnknownMessageError(
+            f"no chain in network {network!r} created message 0x{message_id.hex()}: check the id and --network"
+        )
     return found
 
 
@@ -118,7 +120,7 @@ async def look_up_any(
 def _connected(
     workspace: Workspace, chains: Mapping[int, EvmChain] | None
 ) -> AbstractAsyncContextManager[Mapping[int, EvmChain]]:
-    """Returns the given connections; if there are none, opens new ones and closes them on exit."""
+    """Returns `chains`; if it is None, connects to the network's chains, and closes the connections on exit."""
     if chains is not None:
         return nullcontext(chains)
     return connected(workspace.deployment(), workspace.settings(), eager=False)
@@ -134,7 +136,7 @@ async def _created(client: Client, message_id: bytes, stored: Stored, heads: Col
     """Returns the message from the relayer or its source, or from the index if the source does not respond.
 
     Raises:
-        UnknownMessageError: no responding chain has created the message, and neither relayer nor index knows it.
+        UnknownMessageError: no responding chain created the message, and neither the relayer nor the index knows it.
     """
     if stored.relayed:
         return Created(stored.relayed, unfunded=False, retriable=stored.retriable)

@@ -175,7 +175,7 @@ def execute(message: options.MessageId) -> None:
 
 @app.command()
 def fund(message: options.MessageId) -> None:
-    """Pay for a message that was created without a fee, for the GMPs that its sender chose. Open to anyone.
+    """Pay the fee of a message that was created without one, for the GMPs that its sender chose. Open to anyone.
 
     Example: waybill message fund 0x…
     """
@@ -316,7 +316,7 @@ def _those_that_took(found: Found) -> tuple[Gmp, ...]:
     took = [gmp for gmp in Gmp if gmp in seen]
     if not took:
         raise CliError(
-            "neither relayer nor index knows which GMPs carry the message", next_step="choose GMPs with --gmps"
+            "neither the relayer nor the index knows which GMPs carry this message", next_step="choose GMPs with --gmps"
         )
     return tuple(took)
 

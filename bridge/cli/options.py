@@ -139,7 +139,9 @@ def hex_bytes(text: str, what: str, *, length: int | None = None, next_step: str
         value = None
     if value is None or length not in (None, len(value)):
         digits = "an even number of" if length is None else 2 * length
-        raise UsageError(f"{text[:80]!r} is not {what}: expected 0x and {digits} hex digits", next_step=next_step)
+        raise UsageError(
+            f"{text[:80]!r} is not {what}: expected 0x followed by {digits} hex digits", next_step=next_step
+        )
     return value
 
 

@@ -507,9 +507,9 @@ class Client:
             if created is not None:
                 return created
         unreachable = [chain.name for chain in self._deployment.chains if chain not in reachable]
-        note = f", and {' and '.join(unreachable)} did not answer" if unreachable else ""
+        note = f", and {' and '.join(unreachable)} did not answer" if unreachable else ": check the id and the network"
         raise UnknownMessageError(
-            f"no chain of network {self._deployment.network!r} has created message 0x{message_id.hex()}{note}"
+            f"no chain in network {self._deployment.network!r} created message 0x{message_id.hex()}{note}"
         )
 
     def _draft(self, origin: ChainDeployment, request: RouteRequest, sender: str) -> Message:

@@ -1,6 +1,6 @@
 """Verifies the dead-letter log.
 
-That no record was changed or is missing, and that a trusted account signed each record.
+Checks that no record was changed or is missing, and that a trusted account signed each one.
 """
 
 from __future__ import annotations

@@ -202,7 +202,10 @@ def _batch_file(batch: Batch) -> dict[str, Any]:
 
 
 def checksum(document: dict[str, Any]) -> str:
-    """Returns the checksum that the app expects in an imported file: a hash over the sorted keys, without the name."""
+    """Returns the checksum that the app expects in an imported file.
+
+    This is the hash of the file with sorted keys and without its name.
+    """
     return "0x" + keccak(text=_serialised(document | {"meta": document["meta"] | {"name": None}})).hex()
 
 

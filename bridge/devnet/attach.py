@@ -182,7 +182,7 @@ def _second_chain(folder: Folder, first: AttachedChain, progress: Progress) -> A
 
 
 def _keep_time(chain: AttachedChain, progress: Progress) -> None:
-    """Makes a node mine every second, since no message would become stalled while the chain's clock stands still."""
+    """Makes a node mine every second; otherwise the chain's clock would stop and no message would ever stall."""
     if not _request(chain.url, "hardhat_getAutomine"):
         return
     is_hardhat = "hardhat" in str(_request(chain.url, "web3_clientVersion")).lower()

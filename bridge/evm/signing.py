@@ -91,7 +91,7 @@ class LocalSigner:
             return cls(Account.from_key(key))
         except Exception:  # noqa: BLE001  # eth_account raises many kinds, and their texts quote the key
             raise InvalidKeyError(
-                f"not a private key: expected 0x and 64 hex digits, got {len(key)} characters"
+                f"not a private key: expected 0x followed by 64 hex digits, got {len(key)} characters"
             ) from None
 
     @property

@@ -184,7 +184,8 @@ class TransactionMonitor:
     def _needs_rebroadcast(self, slot: Slot, head: bytes) -> bool:
         """Returns whether to rebroadcast.
 
-        Immediately after a restart, soon if nodes rejected or dropped the transaction, otherwise periodically.
+        It does so immediately after a restart, soon if nodes rejected or dropped the transaction, and otherwise
+        periodically.
         """
         settings = self._account.settings
         last = self._account.last_sent.get(slot.slot_id)

@@ -257,7 +257,7 @@ class Endpoints:
         """Collects results until enough endpoints have responded, or a single result if one endpoint suffices.
 
         Raises:
-            RpcError: too few endpoints returned a result. This is an endpoint's own error if there is one.
+            RpcError: too few endpoints returned a result. If one of them reported an error, that error is raised.
         """
         if self.agreement == 1:
             return [await self.request(request, read)]

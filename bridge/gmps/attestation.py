@@ -50,7 +50,7 @@ class JsonDocuments:
     """Fetches JSON documents from public services over pooled connections. Close it in the event loop that used it."""
 
     def __init__(self, *, timeout: float) -> None:
-        """Creates a client. `timeout` is that of each request, in seconds. The first request opens the session."""
+        """Creates a client. Each request times out after `timeout` seconds. The first request opens the session."""
         self._timeout = ClientTimeout(total=timeout)
         self._session: ClientSession | None = None
 

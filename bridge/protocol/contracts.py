@@ -1,6 +1,6 @@
 """Encodes calls to Waybill's contracts, and decodes their return values and reverts.
 
-For example, code that uses the `Chain` port and must not depend on web3 calls `ROUTER.encode("execute",
+Code that uses the `Chain` port must not depend on web3. It calls, for example, `ROUTER.encode("execute",
 message_tuple)`.
 """
 

@@ -71,7 +71,7 @@ LEAST_TTL: Final = 60
 def default_ttl(kind: Kind) -> int:
     """Returns the default TTL of a kind in seconds.
 
-    Unlimited if the kind allows it, otherwise the recommended value.
+    This is unlimited if the kind allows it, otherwise the recommended value.
     """
     recommended = RECOMMENDED_TTL[kind]
     return 0 if kind is Kind.PLAIN or recommended == 0 else max(recommended, LEAST_TTL)

@@ -78,7 +78,7 @@ class ReceiptRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DuplicateRecord:
-    """A repeated delivery that the router absorbed."""
+    """A repeated delivery that an adapter absorbed."""
 
     message_id: bytes
     gmp: int

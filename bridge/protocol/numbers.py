@@ -20,7 +20,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def percent(part: int, whole: int) -> str:
-    """Formats a share with one decimal. Never rounds up to 100 %. Returns a dash if the whole is 0."""
+    """Formats part/whole as a percentage with one decimal place. Never rounds up to 100 %. A whole of 0 gives a dash."""
     if not whole:
         return "–"
     return "100 %" if part == whole else f"{min(99.9, 100 * part / whole):.1f} %"

@@ -38,7 +38,7 @@ class RetryRequest:
     missing_gmps: frozenset[Gmp]  # GMPs that have been tried and have not delivered
     received_gmps: frozenset[Gmp]
     reason: str
-    cause_block: int  # block of the message's last attempt, on the source chain
+    cause_block: int  # source block where the relayer looks for the message first
     requested_at: float  # Unix seconds, the index's clock
 
     @classmethod

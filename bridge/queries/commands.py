@@ -1,4 +1,4 @@
-"""Adapts the commands shown in answers, errors and pages to the network that these are about."""
+"""Adds `--network` to the commands shown in answers, errors and pages."""
 
 from __future__ import annotations
 

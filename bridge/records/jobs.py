@@ -73,7 +73,7 @@ class Job:
         return replace(self, outcome=outcome, available_at=at, **changes)
 
     def settled(self, state: StrEnum, outcome: str, now: float, **changes: Any) -> Self:
-        """Returns the job as finished. Only an external change can reopen it."""
+        """Returns a copy of the job, marked finished. Only an external change can reopen it."""
         return replace(self, state=state, outcome=outcome, finished_at=now, fence=self.fence + 1, **changes)
 
 

@@ -102,7 +102,7 @@ class OutboxEntry:
     Attributes:
         event_id: `0x<message>/<gmp>/<attempt>`. The nonce ledger uses it as the transaction's key, and the log as `entry`.
         failed_tries: Number of tries that ended without a delivery.
-        setbacks: Number of returns to PENDING for reasons that have nothing to do with the message. They do not
+        setbacks: Number of times the entry returned to PENDING for reasons unrelated to the message. These do not
             count as tries.
         lease_until: Unix seconds after which another worker may claim the entry.
         orphaned_at: Unix seconds when a reorg removed the source block. The entry is not claimed until its

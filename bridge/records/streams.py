@@ -105,7 +105,7 @@ class Divergences(Protocol):
     """Provides the index's divergences."""
 
     def divergences(self) -> Sequence[DivergenceRecord]:
-        """Returns all current divergences: pairs of facts that contradict each other."""
+        """Returns all current divergences."""
 
 
 IndexSource = Callable[[], AbstractContextManager[Divergences | None]]

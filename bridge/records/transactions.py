@@ -118,7 +118,7 @@ class CallBatch:
 
     @classmethod
     def closing(cls, nonce: int) -> CallBatch:
-        """Returns the batch of a no-op that closes a nonce."""
+        """Returns a batch with a single no-op call, which uses up an otherwise unused nonce."""
         return cls(Call(to="", data=b""), (BatchedCall(f"fill nonce {nonce}", 0),))
 
 

@@ -496,8 +496,7 @@ class Deliveries:
     async def _message_and_policy(self, entry: OutboxEntry) -> tuple[Message | None, DeliveryPolicy]:
         """Returns an entry's message and policy.
 
-        If the envelope is unreadable, the message is None and the policy is that
-        of the entry's kind.
+        If the envelope is unreadable, the message is None and the policy is that of the entry's kind.
 
         Raises:
             TransientError: The sender's on-chain choice can't be read.

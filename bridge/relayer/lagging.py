@@ -10,7 +10,7 @@ _PATIENCE: Final = 5.0  # seconds
 
 
 class MissingBlocks:
-    """Measures how long previously read blocks have been missing without others at their heights.
+    """Measures how long blocks that were read have been missing while no other blocks are at their heights.
 
     Behind a load balancer, different nodes respond in turn, and some lag by a few blocks. A relayer that
     trusted a lagging node would forget deliveries and repeat them.

@@ -78,7 +78,9 @@ class PropagationSettings(Section):
         description="number of re-propagations without effect after which the state change counts as DIVERGED",
     )
     longest_pause: float = Field(
-        default=900.0, gt=0, description="maximum interval after that; each pause is twice as long as the last"
+        default=900.0,
+        gt=0,
+        description="maximum interval once the change counts as DIVERGED; each interval is twice as long as the last",
     )
 
     LOOK: ClassVar[float] = 5.0  # between two looks at one message; doubles with each, up to `LONGEST_LOOK`

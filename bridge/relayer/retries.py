@@ -50,7 +50,8 @@ class RecoverySettings(Section):
     )
     retry_for: AddressesOrAny = Field(
         default=frozenset[str](),
-        description='senders that may appoint this relayer as their retrier, which pays for it; empty allows none, "any" allows all',
+        description="senders that may appoint this relayer as their retrier, so that it pays for their retries; "
+        'empty allows none, "any" allows all',
     )
 
     REQUESTS: ClassVar[int] = 500  # copied at once

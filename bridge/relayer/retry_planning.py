@@ -159,7 +159,7 @@ class Planner:
         if sent is None:
             raise ImpossibleError("the message was not routed as retriable")
         if attempt is not None and sent.attempts >= attempt:
-            raise NotNeededError(f"a later retry was already sent; the message was retried {sent.attempts} times")
+            raise NotNeededError(f"retry {attempt} was already sent; the router counts {sent.attempts} so far")
         self._gate.admit(message, message.source_chain)
         sender, contract = await self._sender(message, source, sent)
         if gmps is not None:

@@ -141,7 +141,7 @@ def verify_letters(
 async def trusted_accounts(log: DeadLetterLog, parameters: OnChainParameters, settings: Settings) -> frozenset[str]:
     """Returns the accounts whose seals are trusted.
 
-    This relayer, the accounts in the settings, and the current operators.
+    These are the relayer's account, those in the settings, and the current operators.
     """
     signers = await log.in_thread(log.decision_signers)
     operators = {signer for signer in signers if await parameters.is_operator(signer)}

@@ -70,7 +70,8 @@ class KeySettings(LoadedSettings):
     """Settings for keys and stores."""
 
     profile: Literal["default", "production", "low-latency", "high-throughput"] = Field(
-        default="default", description="name of a set of settings that all other sources override"
+        default="default",
+        description="name of a set of settings, which flags, environment variables and the file override",
     )
     relayer_key: SecretStr | None = Field(
         default=None,

@@ -1,6 +1,6 @@
 """The base class for tables of settings, and types of values.
 
-Lists, amounts in wei, addresses, GMPs, kinds and lanes.
+The types are lists, amounts in wei, addresses, GMPs, kinds and lanes.
 """
 
 from __future__ import annotations

@@ -196,7 +196,7 @@ class DeadLetterLog:
         return self._database.first(select(dead_letter_log.c.sequence).where(mine)) is not None
 
     def decision_signers(self) -> list[str]:
-        """Returns the accounts that have signed decisions."""
+        """Returns the accounts that signed records of decisions."""
         decided = dead_letter_log.c.kind == RecordKind.DECIDED.value
         return [row.signer for row in self._database.rows(select(dead_letter_log.c.signer).where(decided).distinct())]
 

@@ -1,6 +1,7 @@
 """The outbox of deliveries.
 
-Entries change only through the methods of their records; SQL only reads and writes them.
+SQL claims entries and marks them as delivered; all other state changes go through the methods of their records. A
+trigger enforces `TRANSITIONS`.
 """
 
 from __future__ import annotations

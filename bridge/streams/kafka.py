@@ -93,7 +93,7 @@ class KafkaSink:
             self._producer.commit_transaction(_PATIENCE)
         except KafkaException as error:
             self.close()
-            raise TransientError(f"can't write to Kafka at {settings.bootstrap_servers}: {_text(error)}") from error
+            raise self._failure("use", error) from error
         except BaseException:
             self.close()
             raise
@@ -117,9 +117,7 @@ class KafkaSink:
                 self.open()
         except (KafkaException, SystemError) as error:
             self.close()
-            raise TransientError(
-                f"can't write to Kafka at {self._settings.bootstrap_servers}: {_text(error)}"
-            ) from error
+            raise self._failure("write to", error) from error
         except BaseException:
             self.close()
             raise
@@ -139,9 +137,7 @@ class KafkaSink:
             self._producer.list_topics(timeout=_PATIENCE)
         except KafkaException as error:
             self.close()
-            raise TransientError(
-                f"can't write to Kafka at {self._settings.bootstrap_servers}: {_text(error)}"
-            ) from error
+            raise self._failure("use", error) from error
 
     def close(self) -> None:
         """Discards the producer with all pending work. The client's own `close` would wait for unreachable brokers.
@@ -156,6 +152,9 @@ class KafkaSink:
         """Leaves publishing to another producer until `open` is called again."""
         self.close()
         self._was_open = False
+
+    def _failure(self, action: str, error: BaseException) -> TransientError:
+        return TransientError(f"can't {action} Kafka at {self._settings.bootstrap_servers}: {_text(error)}")
 
     def _sent(self, records: Sequence[StreamRecord], refuse: Callable[[StreamRecord, KafkaError], None]) -> bool:
         """Returns whether all records are in the topics.

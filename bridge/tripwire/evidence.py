@@ -247,9 +247,9 @@ class Evidence:
         return final if final is not None and final.timestamp >= block.timestamp + self._skew else None
 
     async def _is_lane_complete(self, receipt: ReceiptRecord, source: ChainDeployment, block: int) -> bool:
-        """Returns whether the index agrees with the lane's router about a block, and lacks the receipt's message.
+        """Returns whether the index has all messages of a lane up to a block, and lacks the receipt's message.
 
-        They agree if the index has as many messages of the lane as the router counts up to the block.
+        It has all of them if it has as many as the lane's router counts.
         """
         assert receipt.received_chain is not None
         destination, router = receipt.received_chain, to_bytes32(source.router)

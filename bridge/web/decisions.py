@@ -79,8 +79,8 @@ def add_decisions(app: FastAPI, sources: Sources, open_review: OpenReview) -> No
             return _problem(404, f"no dead letter {error.args[0]}")
         except TransientError as error:
             # The error names endpoints and may quote a node, so it goes to the log only.
-            _log.warning("decision rejected", error=str(error))
-            return _problem(503, "a chain gives no usable answer now: try again in a moment")
+            _log.warning("decision postponed: a chain does not respond", error=str(error))
+            return _problem(503, "a chain is not responding: try again in a moment")
 
 
 def _problem(status: int, text: str) -> Response:
@@ -98,7 +98,7 @@ async def _decided(form: DecisionForm, now: float, open_review: OpenReview) -> d
             return _to_sign(prepared, round(now, 3))
         if form.at is None or abs(now - form.at) > _FRESH:
             raise DecisionError(
-                f"this decision was not recorded within {_FRESH:.0f} s of its signature time: sign it again"
+                f"a signed decision must be recorded within {_FRESH:.0f} s of its time (`at`): sign it again"
             )
         document = prepared.document(form.at, notice=form.notice) | {"signature": form.signature.lower()}
         sealer = WalletSealer(maker, decode_hex(form.seal) if form.seal else b"")

@@ -95,7 +95,7 @@ class Guard:
 def client_of(request: Request) -> str:
     """Returns the client to which a rate limit applies.
 
-    An IPv4 address, or an IPv6 /64 network, since one client may own all of it.
+    This is an IPv4 address or an IPv6 /64 network, since one client may own all of it.
     """
     host = request.client.host if request.client else "unknown"
     try:

@@ -56,7 +56,7 @@ def timeline(
 
     Args:
         events: the message's events.
-        jobs: the retries that the index requested.
+        jobs: the retries that the index or an operator requested.
         is_proven: whether the facts are consistent. If not, no step is shown as a success.
     """
     steps = [_of_event(event) for event in events if event.event != "MessageIdCreated"]
@@ -65,7 +65,7 @@ def timeline(
     made = {event.transaction_hash: event.block_time for event in events if event.event == "MessageRetried"}
     for job in jobs:
         request = job.request
-        title = f"The index requested retry {request.attempt}: {request.reason}"
+        title = f"Retry {request.attempt}: {request.reason}"
         # Block times are whole seconds, so a retry may seem to precede its request in the same second.
         at = min(request.requested_at, made.get(job.transaction_hash or b"", request.requested_at))
         steps.append(replace(_decision(title, at), note=_ended(job)))

@@ -44,7 +44,7 @@ def fixed_width(values: Sequence[str], width: int) -> Bytes:
     length = 2 + 2 * width
     if set(map(len, values)) - {length}:
         wrong = next(value for value in values if len(value) != length)
-        raise HexError(f"{wrong[:20]!r} has {len(wrong)} characters; it must be 0x and {2 * width} digits")
+        raise HexError(f"{wrong[:20]!r} has {len(wrong)} characters; expected 0x followed by {2 * width} hex digits")
     try:
         characters = np.frombuffer(joined.encode("ascii"), np.uint8).reshape(-1, length)
     except UnicodeEncodeError as error:
@@ -67,7 +67,9 @@ def variable_width(values: Sequence[str]) -> tuple[Bytes, Integers]:
     lengths = np.fromiter(map(len, values), np.int64, len(values)) - 2
     if (lengths < 0).any() or (lengths % 2).any():
         wrong = next(value for value in values if len(value) < 2 or len(value) % 2)
-        raise HexError(f"{wrong[:20]!r} has {len(wrong)} characters; it must be 0x and an even number of digits")
+        raise HexError(
+            f"{wrong[:20]!r} has {len(wrong)} characters; expected 0x followed by an even number of hex digits"
+        )
     if {value[:2] for value in values} - {"0x"}:
         wrong = next(value for value in values if not value.startswith("0x"))
         raise HexError(f"{wrong[:20]!r} does not begin with 0x")

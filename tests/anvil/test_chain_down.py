@@ -85,7 +85,7 @@ def test_gmp_is_paused_where_chains_answer(devnet: Devnet, tmp_path: Path) -> No
             none = waybill("gmp", "pause", "ccip", "--safe", "0x" + "11" * 20, "--json")
     assert (paused.code, roles.code, resumed.code) == (FAILED, 0, FAILED)
     assert none.code == FAILED
-    assert "no chain responds (alpha, beta), so no batch was written" in none.err
+    assert "none of the chains responded (alpha, beta), so no batch was written" in none.err
     alpha, beta = paused.value["chains"]
     assert alpha["transactions"], "what can be stopped is stopped"
     assert alpha["pausedUntil"]

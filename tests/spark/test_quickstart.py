@@ -178,7 +178,7 @@ def test_first_time_reader_follows_the_quickstart(
             assert found, ended.stdout
             messages.append(found.group())
         if command.startswith("waybill message watch"):
-            stalled_and_retried = ("The index requested retry 1: 0 of 1 receipts 15 s after", "Retry 1 over")
+            stalled_and_retried = ("Retry 1: 0 of 1 receipts 15 s after", "Retry 1 over")
             terminal.see_in_the_explorer(messages[-1], *stalled_and_retried, *EXECUTED)
         if command.startswith("waybill message show"):
             terminal.see_in_the_explorer(messages[-1], "Retry 1 over Wormhole", *EXECUTED)

@@ -1,4 +1,4 @@
-"""The page of contradictions and of duplicates that routers absorbed.
+"""The page of contradictions and of duplicates that adapters absorbed.
 
 A contradiction is between chains, or between a chain and the index.
 """

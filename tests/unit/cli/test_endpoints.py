@@ -89,5 +89,5 @@ def test_decision_over_a_wrong_endpoint_is_retryable(tmp_path: Path) -> None:
         )
     assert (answer.status_code, answer.json()["error"]["message"]) == (
         503,
-        "a chain gives no usable answer now: try again in a moment",
+        "a chain is not responding: try again in a moment",
     )
