@@ -199,7 +199,7 @@ def run_scripts(terminal: Terminal) -> None:
     write_package(terminal.home / "hello", script)
     node = ["node", "--conditions=source", "--import", "tsx", "hello.ts"]
     expect_execution(terminal.paste(node, "hello"), "EXECUTED the recipient on beta has it\n")
-    (shell,) = re.findall(r"```sh\n(ROUTER=.*?)```", QUICKSTART, re.DOTALL)
+    (shell,) = re.findall(r"```sh\n(export PATH=.*?)```", QUICKSTART, re.DOTALL)
     if shutil.which("jq"):
         expect_execution(terminal.paste(["bash", "-ec", shell]), "executed\n")
 
