@@ -28,7 +28,7 @@ from bridge.devnet.accounts import ANVIL_KEYS, RELAYER_KEY
 from bridge.evm.chain import open_chains
 from bridge.gmps.hyperlane.adapter import hyperlane_message
 from bridge.gmps.hyperlane.devnet import VALIDATORS
-from bridge.protocol.events import MessageReceived, topic_of
+from bridge.protocol.events import topic_of
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.ports import Dispatch
 from tests.anvil.command import environment_of
@@ -45,7 +45,7 @@ TRICKLE: Final = 30  # messages that come one by one, when it has delivered them
 PATIENCE: Final = 1_200  # seconds
 _SHOWN: Final = 50  # deliveries between two lines of progress
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
-_RECEIVED: Final = f"0x{topic_of(MessageReceived).hex()}"
+_RECEIVED: Final = f"0x{topic_of('MessageReceived').hex()}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,6 @@ from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.events import (
     Creation,
     EventDecodingError,
-    MessageExecuted,
-    MessageReceived,
-    MessageRouted,
-    MessageUnfunded,
     decode_event,
     topic_of,
 )
@@ -30,8 +26,8 @@ from bridge.protocol.message import EnvelopeError, Message, decode_envelope
 from bridge.protocol.ports import Call, CallRevertedError, Chain, Dispatch, Receipt, read_view
 from bridge.protocol.status import Status
 
-_RECEIVED, _EXECUTION = topic_of(MessageReceived), topic_of(MessageExecuted)
-_CREATIONS = (topic_of(MessageRouted), topic_of(MessageUnfunded))
+_RECEIVED, _EXECUTION = topic_of("MessageReceived"), topic_of("MessageExecuted")
+_CREATIONS = (topic_of("MessageRouted"), topic_of("MessageUnfunded"))
 _LOG_RANGE = 5_000  # blocks
 _EXECUTED = 1
 _OUTCOMES = {1: Status.EXECUTED, 2: Status.EXPIRED, 3: Status.CANCELLED}

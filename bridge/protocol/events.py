@@ -1,4 +1,4 @@
-"""Waybill's events: one class per event, decoded from logs with the generated ABI."""
+"""Waybill's events, decoded from logs with the generated ABI. Those that the bridge reads have a class each."""
 
 from __future__ import annotations
 
@@ -23,36 +23,44 @@ class EventDecodingError(ValueError):
     """A log has the topic of a Waybill event, but its data can't be decoded."""
 
 
+EVENTS: Final = (
+    "MessageIdCreated",
+    "MessageRouted",
+    "MessageUnfunded",
+    "MessageRetried",
+    "DispatchFailed",
+    "MessageReceived",
+    "MessageExecuted",
+    "ExecutionFailed",
+    "ExecutionDeferred",
+    "MessageExpired",
+    "LateReceipt",
+    "CancellationRequested",
+    "MessageCancelled",
+    "CancellationRejected",
+    "OutcomeReported",
+    "OutcomeContradicted",
+    "DuplicateAbsorbed",
+    "LanePauseSet",
+    "GmpPauseSet",
+    "PolicySet",
+    "FloorSet",
+    "AdapterAdded",
+    "AdapterReplaced",
+    "AdapterRevoked",
+)
+"""The events that the index reads. The contracts describe them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfMessage:
-    """The fields of every event about a message."""
-
-    message_id: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OnDestination(OfMessage):
-    """The fields of a destination router's events about a message."""
-
-    source_chain: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Creation(OfMessage):
+class Creation:
     """A message as created by its source router. `gmps` is a bit set."""
 
+    message_id: bytes
     destination_chain: int
     retriable: bool
     gmps: int
     envelope: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageIdCreated(OfMessage):
-    """`route` created a message."""
-
-    sender: str
-    nonce: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,27 +77,21 @@ class MessageUnfunded(Creation):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageRetried(OfMessage):
+class MessageRetried:
     """Attempt 1, 2, … was dispatched."""
 
+    message_id: bytes
     destination_chain: int
     attempt: int
     gmps: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DispatchFailed(OfMessage):
-    """One GMP rejected the message or failed."""
-
-    gmp: int
-    attempt: int
-    reason: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageReceived(OnDestination):
+class MessageReceived:
     """A receipt was recorded. `receipts` is the number of valid receipts, including this one."""
 
+    message_id: bytes
+    source_chain: int
     gmp: int
     receipts: int
     quorum: int
@@ -97,171 +99,25 @@ class MessageReceived(OnDestination):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageExecuted(OnDestination):
+class MessageExecuted:
     """The recipient accepted the message."""
 
+    message_id: bytes
+    source_chain: int
     recipient: str
     payload_hash: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionFailed(OnDestination):
-    """The recipient reverted or returned a wrong value. Receipts are kept."""
-
-    reason: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionDeferred(OnDestination):
-    """The delivery had less gas left than the message's limit."""
-
-    gas_limit: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageExpired(OnDestination):
-    """The message expired before it was executed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LateReceipt(OnDestination):
-    """A GMP delivered a message that had already expired or been cancelled; only the receipt was recorded."""
-
-    gmp: int
-    state: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CancellationRequested(OfMessage):
-    """Emitted on the source chain when the sender requests a cancellation; the router rejects retries from then on."""
-
-    cancellation_id: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageCancelled(OnDestination):
-    """The cancellation arrived before the message was executed, so the message will never be executed."""
-
-    cancellation_id: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CancellationRejected(OnDestination):
-    """Emitted on the destination chain when a cancellation arrives after the message has ended. Nothing changes."""
-
-    cancellation_id: bytes
-    state: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutcomeReported(OfMessage):
-    """Emitted on the source chain when the destination reports a message's outcome."""
-
-    destination_chain: int
-    outcome: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutcomeContradicted(OfMessage):
-    """Emitted on the source chain when a second report contradicts the first, which stays in force."""
-
-    destination_chain: int
-    first: int
-    second: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DuplicateAbsorbed(OfMessage):
+class DuplicateAbsorbed:
     """An adapter absorbed a repeated delivery. Nothing changed."""
 
+    message_id: bytes
     gmp: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LanePauseSet:
-    """The lanes to and from `chain` are paused until a time in Unix seconds. A time in the past ends the pause."""
-
-    chain: int
-    until: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GmpPauseSet:
-    """The GMP is paused until a time in Unix seconds. A time in the past ends the pause."""
-
-    gmp: int
-    until: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicySet:
-    """A recipient set its policy for messages from `chain`."""
-
-    recipient: str
-    chain: int
-    quorum: int
-    gmps: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FloorSet:
-    """The minimum quorum was set for messages from `chain` to recipients without a policy."""
-
-    chain: int
-    floor: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdapterAdded:
-    """`adapter` became the adapter of a GMP that had none."""
-
-    gmp: int
-    adapter: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdapterReplaced:
-    """`adapter` replaces `previous`, whose receipts still count."""
-
-    gmp: int
-    adapter: str
-    previous: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdapterRevoked:
-    """`adapter` was revoked. Its receipts no longer count."""
-
-    gmp: int
-    adapter: str
-    epoch: int
-
-
-MessageEvent = (
-    MessageIdCreated
-    | MessageRouted
-    | MessageUnfunded
-    | MessageRetried
-    | DispatchFailed
-    | MessageReceived
-    | MessageExecuted
-    | ExecutionFailed
-    | ExecutionDeferred
-    | MessageExpired
-    | LateReceipt
-    | CancellationRequested
-    | MessageCancelled
-    | CancellationRejected
-    | OutcomeReported
-    | OutcomeContradicted
-    | DuplicateAbsorbed
-)
-"""Events about one message."""
-
-RouterEvent = LanePauseSet | GmpPauseSet | PolicySet | FloorSet | AdapterAdded | AdapterReplaced | AdapterRevoked
-"""Events about lanes, GMPs and recipients."""
-
-Event = MessageEvent | RouterEvent
+Event = MessageRouted | MessageUnfunded | MessageRetried | MessageReceived | MessageExecuted | DuplicateAbsorbed
+"""The events that the bridge itself reads."""
 
 _RECORDS: Final[Mapping[str, type[Event]]] = {record.__name__: record for record in get_args(Event)}
 
@@ -324,7 +180,7 @@ def _snake_case(name: str) -> str:
 
 def _signatures() -> dict[bytes, EventSignature]:
     items = (item for contract in ("Router", "IAdapter") for item in load_abi(contract))
-    found = (EventSignature.from_abi(item) for item in items if item["type"] == "event" and item["name"] in _RECORDS)
+    found = (EventSignature.from_abi(item) for item in items if item["type"] == "event" and item["name"] in EVENTS)
     return {signature.topic: signature for signature in found}
 
 
@@ -332,18 +188,21 @@ SIGNATURES: Final[Mapping[bytes, EventSignature]] = _signatures()
 """Waybill's events by topic 0."""
 
 
-def topic_of(event: type[Event]) -> bytes:
-    """Returns topic 0 of an event."""
-    return next(topic for topic, signature in SIGNATURES.items() if signature.name == event.__name__)
+_TOPICS: Final = {signature.name: topic for topic, signature in SIGNATURES.items()}
+
+
+def topic_of(event: str) -> bytes:
+    """Returns topic 0 of the event with that name."""
+    return _TOPICS[event]
 
 
 def decode_event(topics: Sequence[bytes], data: bytes) -> Event | None:
-    """Returns the event in a log, or None if the topic does not belong to Waybill.
+    """Returns the event in a log, or None if the bridge does not read events with that topic.
 
     Raises:
         EventDecodingError: the topic is known, but topics or data do not match the event.
     """
     signature = SIGNATURES.get(bytes(topics[0])) if topics else None
-    if signature is None:
+    if signature is None or signature.name not in _RECORDS:
         return None
     return _RECORDS[signature.name](**signature.values(topics, data))

@@ -25,7 +25,7 @@ from bridge.records.observations import BlockRef, NumberedDispatch, ObservedAtte
 
 _log = structlog.get_logger(__name__)
 
-_ROUTER_TOPICS: Final = (topic_of(MessageRouted), topic_of(MessageUnfunded), topic_of(MessageRetried))
+_ROUTER_TOPICS: Final = (topic_of("MessageRouted"), topic_of("MessageUnfunded"), topic_of("MessageRetried"))
 
 
 class LogFilter:

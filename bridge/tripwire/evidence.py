@@ -197,7 +197,7 @@ class Evidence:
         assert receipt.received_block is not None
         here, chain = self._deployment.chain(receipt.received_chain), self._chains[receipt.received_chain]
         block = await chain.block(receipt.received_block)
-        events = await self._read(chain, here.router, [receipt.received_block], [topic_of(MessageReceived)])
+        events = await self._read(chain, here.router, [receipt.received_block], [topic_of("MessageReceived")])
         for block_hash, event in events:
             matches = (
                 isinstance(event, MessageReceived)
@@ -216,9 +216,9 @@ class Evidence:
             for event in suspicion.events
             if event.chain_id == source.chain_id and event.block_number <= final
         }
-        topics = [topic_of(kind) for kind in (MessageRouted, MessageUnfunded, MessageRetried)]
+        topics = [topic_of(event) for event in ("MessageRouted", "MessageUnfunded", "MessageRetried")]
         read = await self._read(self._chains[source.chain_id], source.router, sorted(numbers), topics)
-        return [(at, event) for at, event in read if getattr(event, "message_id", None) == suspicion.message_id]
+        return [(at, event) for at, event in read if event.message_id == suspicion.message_id]
 
     @staticmethod
     async def _read(

@@ -19,8 +19,6 @@ from eth_utils.crypto import keccak
 
 from bridge.protocol.events import (
     SIGNATURES,
-    AdapterAdded,
-    AdapterReplaced,
     DuplicateAbsorbed,
     EventSignature,
     MessageRouted,
@@ -38,7 +36,7 @@ _HIGHEST_GMP: Final = 16
 
 _WITH_ENVELOPE: Final = frozenset({MessageRouted.__name__, MessageUnfunded.__name__})
 
-REGISTRATIONS: Final = (topic_of(AdapterAdded), topic_of(AdapterReplaced))
+REGISTRATIONS: Final = (topic_of("AdapterAdded"), topic_of("AdapterReplaced"))
 """Topics 0 of the events by which a router registers an adapter."""
 
 _COLUMN_OF: Final = {"state": "outcome", "first": "outcome", "second": "second_outcome", "floor": "quorum"}

@@ -62,7 +62,7 @@ async def routed(devnet: Devnet, chains: dict[int, EvmChain]) -> list[Message]:
     found = []
     for deployed in devnet.deployment.chains:
         chain = chains[deployed.chain_id]
-        for log in await chain.logs(0, (await chain.head()).number, [deployed.router], [topic_of(MessageRouted)]):
+        for log in await chain.logs(0, (await chain.head()).number, [deployed.router], [topic_of("MessageRouted")]):
             event = decode_event(log.topics, log.data)
             assert isinstance(event, MessageRouted)
             found.append(decode_envelope(event.envelope).message)

@@ -11,7 +11,7 @@ from eth_utils import keccak
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DAPP_KEY, account
 from bridge.protocol.addresses import to_bytes32
-from bridge.protocol.events import MessageRouted, MessageUnfunded, topic_of
+from bridge.protocol.events import topic_of
 from bridge.protocol.gmps import Gmp, bits_from_gmps
 from bridge.protocol.message import Message, decode_envelope
 from tests.anvil.command import Waybill, new_home
@@ -51,7 +51,7 @@ class Cast:
         done = self.send(DAPP_KEY, ROUTE, request, value=FEE)
         assert done.returncode == 0, done.stderr
         logs = rpc(
-            self.url, "eth_getLogs", {"address": self.source.router, "topics": [f"0x{topic_of(MessageRouted).hex()}"]}
+            self.url, "eth_getLogs", {"address": self.source.router, "topics": [f"0x{topic_of('MessageRouted').hex()}"]}
         )
         envelope = bytes.fromhex(logs[-1]["data"][2:])
         length = int.from_bytes(envelope[96:128], "big")
@@ -78,7 +78,7 @@ class Cast:
         recipient = f"0x00010000{len(reference):02x}{reference.hex()}14{self.destination.examples['inbox'][2:]}"
         done = self.send(key, "sendMessage(bytes,bytes,bytes[])", recipient, f"0x{b'hello'.hex()}", "[]")
         assert done.returncode == 0, done.stderr
-        topics = [f"0x{topic_of(MessageUnfunded).hex()}"]
+        topics = [f"0x{topic_of('MessageUnfunded').hex()}"]
         return str(rpc(self.url, "eth_getLogs", {"address": self.source.router, "topics": topics})[-1]["topics"][1])
 
 

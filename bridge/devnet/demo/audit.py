@@ -10,7 +10,7 @@ from bridge.protocol.deployment import Deployment
 from bridge.protocol.events import (
     SIGNATURES,
     DuplicateAbsorbed,
-    MessageEvent,
+    Event,
     MessageExecuted,
     MessageReceived,
     MessageRetried,
@@ -89,7 +89,7 @@ async def audit(deployment: Deployment, chains: Mapping[int, Chain]) -> Audit:
     )
 
 
-async def _events(deployment: Deployment, chains: Mapping[int, Chain]) -> list[tuple[MessageEvent, int]]:
+async def _events(deployment: Deployment, chains: Mapping[int, Chain]) -> list[tuple[Event, int]]:
     """Returns all events with their block's Unix time in seconds, ordered within each chain."""
     events = []
     for deployed in deployment.chains:
@@ -101,7 +101,7 @@ async def _events(deployment: Deployment, chains: Mapping[int, Chain]) -> list[t
             last = min(first + _LOG_RANGE - 1, head.number)
             for log in await chain.logs(first, last, addresses, list(SIGNATURES)):
                 event = decode_event(log.topics, log.data)
-                if isinstance(event, MessageEvent):
+                if event is not None:
                     events.append((event, await _time_of(chain, log, times)))
     return events
 
@@ -115,7 +115,7 @@ async def _time_of(chain: Chain, log: Log, times: dict[int, int]) -> int:
     return times[log.block_number]
 
 
-def _note(fact: MessageFacts, per_gmp: Mapping[Gmp, Counter[str]], event: MessageEvent, timestamp: int) -> None:
+def _note(fact: MessageFacts, per_gmp: Mapping[Gmp, Counter[str]], event: Event, timestamp: int) -> None:
     match event:
         case MessageRouted():
             fact.routed += 1

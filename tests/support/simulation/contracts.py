@@ -7,8 +7,8 @@ envelope with its attestation. Some GMPs want two transactions for a delivery, a
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
 
 from eth_abi.abi import decode, encode
@@ -20,12 +20,11 @@ from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.contracts import ADAPTER, ROUTER
 from bridge.protocol.events import (
     SIGNATURES,
-    ExecutionFailed,
+    Event,
     MessageExecuted,
     MessageReceived,
     MessageRetried,
     MessageRouted,
-    MessageUnfunded,
     load_abi,
     topic_of,
 )
@@ -354,8 +353,8 @@ def _deliver(state: State, gmp: Gmp, data: bytes) -> list[Emitted]:
         and not _has_expired(state, message)
     ):
         if state.refusing or from_bytes32(message.recipient).lower() == LIAR:
-            failed = ExecutionFailed(message_id=message.id, source_chain=message.source_chain, reason=state.reason)
-            end = [event_log(failed)]
+            failed = {"message_id": message.id, "source_chain": message.source_chain, "reason": state.reason}
+            end = [_log("ExecutionFailed", failed)]
         else:
             state.executed[message.id] = 1
             end = [_executed(message)]
@@ -407,13 +406,15 @@ def _dispatched(message: Message, gmps: Sequence[Gmp]) -> list[Emitted]:
     return [(gmp_address(gmp), (DISPATCHED,), message.encode()) for gmp in gmps]
 
 
-def event_log(
-    event: MessageRouted | MessageUnfunded | MessageRetried | MessageReceived | MessageExecuted | ExecutionFailed,
-) -> Emitted:
+def event_log(event: Event) -> Emitted:
     """An event as the router emits it."""
-    signature = SIGNATURES[topic_of(type(event))]
-    indexed = tuple(encode([kind], [getattr(event, name)]) for name, kind in signature.indexed)
-    data = encode([kind for _, kind in signature.unindexed], [getattr(event, name) for name, _ in signature.unindexed])
+    return _log(type(event).__name__, asdict(event))
+
+
+def _log(event: str, values: Mapping[str, Any]) -> Emitted:
+    signature = SIGNATURES[topic_of(event)]
+    indexed = tuple(encode([kind], [values[name]]) for name, kind in signature.indexed)
+    data = encode([kind for _, kind in signature.unindexed], [values[name] for name, _ in signature.unindexed])
     return ROUTER_ADDRESS, (signature.topic, *indexed), data
 
 

@@ -179,7 +179,7 @@ class LyingNode(SimulatedNode):
 
     def _invented(self) -> list[dict[str, Any]]:
         """A message that nobody sent, made of one that somebody did; in the same block, in a transaction of its own."""
-        routed = self.chain.some_log(topic_of(MessageRouted))
+        routed = self.chain.some_log(topic_of("MessageRouted"))
         if routed is None:
             return []
         event = decode_event(routed.topics, routed.data)
