@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from eth_utils.address import to_checksum_address
 
-from bridge.atomic.reader import due_steps
 from bridge.atomic.records import Action, ActionState, Branch, BranchState, Decision, Level, Phase, PhaseMessage
+from bridge.atomic.steps import due_steps
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.status import Status
 from bridge.protocol.times import iso
@@ -87,8 +87,8 @@ def action_acts(action: Action) -> tuple[ActionAct, ...]:
 def reconciliation(action: Action, branch: Branch) -> ActionAct:
     """Returns the step that brings a contradicting participant in line with the decision."""
     command = f"waybill action reconcile {action.name} --branch {branch.number}"
-    if branch.participation is not None and branch.participation.state is BranchState.DIVERGED:
-        why = f"The participant's owner makes room for the change, and has it made: {branch.participation.reason}."
+    if branch.says is BranchState.DIVERGED:
+        why = f"The participant's owner makes room for the change, and has it made: {branch.reason}."
         return ActionAct(kind="reconcile", why=why, command=command)
     why = "The coordinator's owner vouches for the participant, once its chain agrees with the decision."
     return ActionAct(kind="reconcile", why=why, command=f'{command} --evidence "…"')
@@ -112,9 +112,10 @@ def is_there(status: Status | None) -> bool:
 def findings(action: Action) -> list[str]:
     """Describes the participants whose own records contradict the decision."""
     return [
-        f"{found.decision.name} is decided, and participant {found.branch.number} says {found.found.name}"
-        + (f": {found.reason}" if found.reason else "")
-        for found in action.contradictions
+        f"{action.decision.name} is decided, and participant {branch.number} says {branch.says.name}"
+        + (f": {branch.reason}" if branch.reason else "")
+        for branch in action.contradictions
+        if branch.says is not None
     ]
 
 
@@ -179,8 +180,8 @@ def _branch_value(branch: Branch, deployment: Deployment) -> dict[str, Any]:
         "state": branch.state.name,
         "retries": branch.retries,
         "sentAt": iso(branch.sent_at or None),
-        "says": None if participation is None else participation.state.name,
-        "reason": participation.reason if participation else "",
+        "says": None if branch.says is None else branch.says.name,
+        "reason": branch.reason,
         "lockedUntil": iso(participation.locked_until or None) if participation else None,
         "problem": branch.problem or None,
         "messages": [

@@ -12,8 +12,9 @@ import structlog
 from eth_utils.address import to_checksum_address
 from pydantic import Field
 
-from bridge.atomic.reader import ActionReader, Coordinator, Step, due_steps
+from bridge.atomic.reader import ActionReader, Coordinator
 from bridge.atomic.records import Action, ActionState, Branch, BranchState
+from bridge.atomic.steps import Step, due_steps
 from bridge.client import RefusedError
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.evm.sender import Sending
@@ -316,24 +317,22 @@ def failures_of(action: Action, now: float) -> Iterator[tuple[Branch, Failure]]:
         action: The action with its participants' records.
         now: Unix seconds.
     """
-    against = {found.branch.number: found for found in action.contradictions}
     for branch in action.branches:
-        found = against.get(branch.number)
+        says = branch.problem if branch.says is None else branch.says.name
         if branch.state is BranchState.RECONCILED:
             continue  # its owner has resolved it
-        if found is not None:
-            why = f": {found.reason}" if found.reason else ""
-            text = f"the coordinator decided {action.decision.name}, participant {branch.participant} says {found.found.name}{why}"
+        if branch in action.contradictions:
+            why = f": {branch.reason}" if branch.reason else ""
+            text = f"the coordinator decided {action.decision.name}, participant {branch.participant} says {says}{why}"
             yield branch, Failure(at=now, kind=FailureKind.REFUSED, code=_code(action), message=text)
         elif action.state.is_stalled and not branch.state.is_settled:
-            seen = f"it says {branch.participation.state.name}" if branch.participation else branch.problem
+            seen = says if branch.says is None else f"it says {says}"
             text = f"participant {branch.participant} did not confirm {action.decision.name} in time; {seen}"
             yield branch, Failure(at=now, kind=FailureKind.UNANSWERED, code=_code(action), message=text)
 
 
 def evidence_of(action: Action, branch: Branch) -> dict[str, Any]:
     """Returns the records of the coordinator, which is authoritative, and of a participant, for a dead letter."""
-    told = branch.participation
     return {
         "actionId": action.name,
         "coordinator": action.coordinator,
@@ -346,8 +345,8 @@ def evidence_of(action: Action, branch: Branch) -> dict[str, Any]:
         "branch": branch.number,
         "participant": branch.participant,
         "knownToCoordinator": branch.state.name,
-        "knownToParticipant": told.state.name if told else None,
-        "participantSays": told.reason if told else branch.problem,
+        "knownToParticipant": None if branch.says is None else branch.says.name,
+        "participantSays": branch.problem if branch.says is None else branch.reason,
     }
 
 

@@ -1,4 +1,4 @@
-"""Reads coordinators and participants of atomic actions, and builds the calls that advance an action."""
+"""Reads coordinators and participants of atomic actions."""
 
 from __future__ import annotations
 
@@ -23,15 +23,12 @@ from bridge.atomic.records import (
     PhaseMessage,
     Window,
 )
+from bridge.atomic.steps import COORDINATOR, PARTICIPANT
 from bridge.evm.routers import RouterReader
 from bridge.protocol.contracts import Contract, explain_revert
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.events import load_abi
 from bridge.protocol.ports import Call, CallRevertedError, Chain, TransientError, read_view
 from bridge.protocol.status import Status
-
-COORDINATOR: Final = Contract(load_abi("AtomicCoordinator"))
-PARTICIPANT: Final = Contract(load_abi("AtomicParticipant"))
 
 _NO_MESSAGE: Final = bytes(32)
 ACTING_PATIENCE: Final = 5.0
@@ -55,78 +52,6 @@ class Answers:
 
     actions: Sequence[Action]
     problems: Mapping[Coordinator, TransientError]
-
-
-def dispatch_call(action: Action, branch: Branch) -> Call:
-    """Returns the call that sends the current phase's message to a participant, at the quoted fee."""
-    data = COORDINATOR.encode("dispatch", action.id, branch.number)
-    return Call(to=action.coordinator, data=data, value=branch.dispatch.fee or 0)
-
-
-def reply_call(action: Action, branch: Branch) -> Call:
-    """Returns the call that sends a participant's reply, at the quoted fee."""
-    fee = branch.participation.reply.fee if branch.participation else None
-    return Call(to=branch.participant, data=PARTICIPANT.encode("reply", action.id), value=fee or 0)
-
-
-def settle_call(action: Action, branch: Branch) -> Call:
-    """Returns the call that records the outcome of a BEST_EFFORT message."""
-    return Call(to=action.coordinator, data=COORDINATOR.encode("settle", action.id, branch.number))
-
-
-def time_out_call(action: Action) -> Call:
-    """Returns the call that ends a phase whose retries and time are exhausted."""
-    return Call(to=action.coordinator, data=COORDINATOR.encode("timeOut", action.id))
-
-
-def abort_call(action: Action) -> Call:
-    """Returns the call that aborts an undecided action."""
-    return Call(to=action.coordinator, data=COORDINATOR.encode("abort", action.id))
-
-
-def reconcile_calls(action: Action, branch: Branch, evidence: bytes) -> tuple[Call, Call]:
-    """Returns two calls: the participant's own reconciliation, and the coordinator's owner vouching for it."""
-    return (
-        Call(to=branch.participant, data=PARTICIPANT.encode("reconcile", action.id)),
-        Call(to=action.coordinator, data=COORDINATOR.encode("reconcile", action.id, branch.number, evidence)),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """A call that advances an action; anyone may send and pay for it."""
-
-    name: str  # identifies the step
-    chain: int
-    call: Call
-    text: str  # description for users
-
-
-def due_steps(action: Action) -> list[Step]:
-    """Returns the steps that can be taken now, according to the contracts."""
-    if action.is_timed_out:
-        text = f"time {action.phase.name} out"
-        return [Step(name=f"timeOut/{action.phase.name}", chain=action.chain, call=time_out_call(action), text=text)]
-    steps: list[Step] = []
-    for branch in action.branches:
-        if branch.dispatch.is_open:
-            name, call = f"dispatch/{branch.number}/{action.phase.name}", dispatch_call(action, branch)
-            text = f"send {action.phase.name} to participant {branch.number}"
-            steps.append(Step(name=name, chain=action.chain, call=call, text=text))
-        if branch.can_settle:
-            name, call = f"settle/{branch.number}", settle_call(action, branch)
-            steps.append(Step(name=name, chain=action.chain, call=call, text=f"settle participant {branch.number}"))
-        participation = branch.participation
-        if participation is not None and participation.reply.is_open and not action.state.is_over:
-            name, call = f"reply/{branch.number}/{participation.state.name}", reply_call(action, branch)
-            text = f"have participant {branch.number} answer {participation.state.name}"
-            steps.append(Step(name=name, chain=branch.chain, call=call, text=text))
-    return steps
-
-
-def _window(values: Sequence[int]) -> Window:
-    names = ("prepare_ttl", "decision_ttl", "max_retries", "max_backoff", "lock_ttl")
-    return Window(**dict(zip(names, values, strict=True)))
 
 
 class ActionReader:
@@ -196,23 +121,15 @@ class ActionReader:
 
         A coordinator that does not respond matters only if no other one knows the action.
         """
-        tasks = [asyncio.create_task(self._action(coordinator, action_id)) for coordinator in self.coordinators]
-        failure: TransientError | None = None
-        try:
-            for answer in asyncio.as_completed(tasks):
-                try:
-                    action = await answer
-                except TransientError as error:
-                    failure = error
-                else:
-                    if action is not None:
-                        return action
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        if failure is not None:
-            raise failure
+        answers = await asyncio.gather(
+            *(self._action(coordinator, action_id) for coordinator in self.coordinators), return_exceptions=True
+        )
+        for answer in answers:
+            if isinstance(answer, Action):
+                return answer
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
         return None
 
     async def with_participants(self, action: Action, patience: float = ACTING_PATIENCE) -> Action:
@@ -278,18 +195,17 @@ class ActionReader:
             decided_at=decided,
             phase_ends_at=ends,
             is_timed_out=timed_out,
-            window=_window(window),
+            window=Window(*window),
             branches=tuple(branches),
         )
 
     async def _branch(self, coordinator: Coordinator, action_id: bytes, number: int) -> Branch:
-        identity = (coordinator, action_id, number)
         record, dispatch, can_settle = await asyncio.gather(
             self._ask(coordinator, "branchOf", action_id, number),
             _offer(
                 self._chains[coordinator.chain], COORDINATOR, coordinator.address, "quoteDispatch", action_id, number
             ),
-            self._can_settle(*identity),
+            self._can_settle(coordinator, action_id, number),
         )
         chain, participant, state, retries, sent_at, prepare_id, decision_id, change = record
         return Branch(
@@ -347,30 +263,17 @@ class ActionReader:
 
     async def _messages(self, action: Action, branch: Branch, patience: float) -> tuple[PhaseMessage, ...]:
         """Returns the state of each phase's message. A chain that just failed to respond is not queried again."""
-        named = [
-            (Phase.PREPARE, branch.prepare_id, action.chain, branch.chain),
-            (
-                Phase.ABORT if action.decision is Decision.ABORT else Phase.COMMIT,
-                branch.decision_id,
-                action.chain,
-                branch.chain,
-            ),
-        ]
+        decided = Phase.ABORT if action.decision is Decision.ABORT else Phase.COMMIT
+        named = [(Phase.PREPARE, branch.prepare_id, branch.chain), (decided, branch.decision_id, branch.chain)]
         participation = branch.participation
         if participation is not None:
             votes = participation.state in (BranchState.PREPARED, BranchState.REFUSED)
-            reply_phase = Phase.VOTE if votes else Phase.FINALIZE
-            named.append((reply_phase, participation.reply_id, branch.chain, action.chain))
+            named.append((Phase.VOTE if votes else Phase.FINALIZE, participation.reply_id, action.chain))
         silent = branch.chain if branch.problem else None
 
-        async def read(phase: Phase, message_id: bytes, source: int, destination: int) -> PhaseMessage:
-            return PhaseMessage(
-                phase=phase,
-                message_id=message_id,
-                source_chain=source,
-                destination_chain=destination,
-                status=None if destination == silent else await self._status(message_id, destination, patience),
-            )
+        async def read(phase: Phase, message_id: bytes, destination: int) -> PhaseMessage:
+            status = None if destination == silent else await self._status(message_id, destination, patience)
+            return PhaseMessage(phase=phase, message_id=message_id, status=status)
 
         sent = [message for message in named if message[1] != _NO_MESSAGE]
         return tuple(await asyncio.gather(*(read(*message) for message in sent)))

@@ -6,7 +6,6 @@ primary record.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -103,8 +102,6 @@ class PhaseMessage:
 
     phase: Phase
     message_id: bytes
-    source_chain: int
-    destination_chain: int
     status: Status | None  # None: the destination did not respond
 
 
@@ -114,11 +111,6 @@ class Offer:
 
     fee: int | None = None
     refusal: str = ""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the contract accepts the call."""
-        return self.fee is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,8 +143,18 @@ class Branch:
     problem: str = ""  # the reason why it was not read
     messages: tuple[PhaseMessage, ...] = ()
 
+    @property
+    def says(self) -> BranchState | None:
+        """Returns the state in the participant's own record, or None if the record was not read."""
+        return None if self.participation is None else self.participation.state
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+    @property
+    def reason(self) -> str:
+        """Returns the participant's reason for refusing or diverging, or an empty string."""
+        return "" if self.participation is None else self.participation.reason
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """The time limits of an action, in seconds."""
 
@@ -243,21 +245,21 @@ class Action:
             for branch in self.branches
             if self.level is Level.BEST_EFFORT
             and not (branch.state.is_settled or branch.can_settle)
-            and branch.participation is not None
-            and branch.participation.state is BranchState.APPLIED
+            and branch.says is BranchState.APPLIED
         )
 
     def _has_answered(self, branch: Branch) -> bool:
         """Whether the phase's message has reached the participant, so that only the reply is missing."""
-        told = branch.participation
-        if told is None or told.state is BranchState.NONE:
+        if branch.says in (None, BranchState.NONE):
             return False
-        return self.decision is Decision.NONE or told.state is not BranchState.PREPARED
+        return self.decision is Decision.NONE or branch.says is not BranchState.PREPARED
 
     @property
-    def contradictions(self) -> tuple[Contradiction, ...]:
+    def contradictions(self) -> tuple[Branch, ...]:
         """Returns the participants whose record contradicts the decision, or that report that they can't follow it."""
-        return tuple(self._contradictions())
+        if self.level is Level.BEST_EFFORT:
+            return ()
+        return tuple(branch for branch in self.branches if branch.says in _AGAINST[self.decision])
 
     @property
     def agrees(self) -> bool:
@@ -270,37 +272,18 @@ class Action:
     def _bears_out(self, branch: Branch) -> bool:
         if branch.state is BranchState.RECONCILED:
             return True
-        if branch.participation is None:
+        if branch.says is None:
             return False
-        state = branch.participation.state
         if branch.state is BranchState.NOT_APPLIED or self.level is Level.BEST_EFFORT:
             return True
         if self.decision is Decision.COMMIT:
-            return state is BranchState.APPLIED
-        return state in (BranchState.NONE, BranchState.RELEASED, BranchState.REFUSED)
-
-    def _contradictions(self) -> Iterator[Contradiction]:
-        for branch in self.branches:
-            told = branch.participation
-            if told is None or self.level is Level.BEST_EFFORT:
-                continue
-            if told.state in _AGAINST[self.decision] or told.state is BranchState.DIVERGED:
-                yield Contradiction(branch=branch, decision=self.decision, found=told.state, reason=told.reason)
+            return branch.says is BranchState.APPLIED
+        return branch.says in (BranchState.NONE, BranchState.RELEASED, BranchState.REFUSED)
 
 
 _AGAINST: Final = {
-    Decision.NONE: frozenset({BranchState.APPLIED, BranchState.RELEASED}),
-    Decision.COMMIT: frozenset({BranchState.RELEASED, BranchState.REFUSED}),
-    Decision.ABORT: frozenset({BranchState.APPLIED}),
+    Decision.NONE: frozenset({BranchState.APPLIED, BranchState.RELEASED, BranchState.DIVERGED}),
+    Decision.COMMIT: frozenset({BranchState.RELEASED, BranchState.REFUSED, BranchState.DIVERGED}),
+    Decision.ABORT: frozenset({BranchState.APPLIED, BranchState.DIVERGED}),
 }
-"""What no participant can have on record when that is the decision, unless it was lied to."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contradiction:
-    """A participant whose record contradicts the decision."""
-
-    branch: Branch
-    decision: Decision
-    found: BranchState
-    reason: str
+"""States of a participant's own record that contradict a decision."""

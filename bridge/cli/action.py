@@ -10,9 +10,9 @@ import typer
 from rich.console import Console
 
 from bridge.atomic.answers import NEWEST, action_value, retriable, summary_value
-from bridge.atomic.client import ActionClient
-from bridge.atomic.reader import ACTING_PATIENCE, SHOWN_PATIENCE, ActionReader, Answers, due_steps
+from bridge.atomic.reader import ACTING_PATIENCE, SHOWN_PATIENCE, ActionReader, Answers
 from bridge.atomic.records import Action, Branch, BranchState, Decision
+from bridge.atomic.steps import Step, abort_step, due_steps, reconcile_step, retry_call
 from bridge.cli import options
 from bridge.cli.decider import signer
 from bridge.cli.output import (
@@ -27,10 +27,10 @@ from bridge.cli.output import (
     with_network,
 )
 from bridge.cli.workspace import Workspace
-from bridge.client import Client, RefusedError
+from bridge.client import Client, RefusedError, transact
 from bridge.devnet.accounts import DAPP_KEY
 from bridge.evm.chain import EvmChain
-from bridge.protocol.ports import Chain, Receipt
+from bridge.protocol.ports import Chain
 from bridge.protocol.times import readable
 from bridge.queries.lanes import chain_name
 from bridge.service.connections import connected
@@ -110,16 +110,16 @@ def abort(action: ActionId) -> None:
     Example: waybill action abort 0x…
     """
 
-    async def act(client: ActionClient, found: Action, _: Mapping[int, Chain]) -> list[dict[str, Any]]:
+    async def steps(found: Action, _chains: Mapping[int, Chain], _payer: str) -> list[Step]:
         if found.decision is not Decision.NONE:
             raise CliError(
                 f"the decision {found.decision.name} is final, so the action can't be aborted: it is "
                 f"{found.state.name}",
                 next_step=f"waybill action show {found.name}",
             )
-        return [_done("decide ABORT", await client.abort(found))]
+        return [abort_step(found)]
 
-    _act(action, act)
+    _act(action, steps)
 
 
 @app.command()
@@ -152,15 +152,14 @@ def reconcile(
                 "--gmps and --evidence apply to one participant",
                 next_step="choose the participant with --branch NUMBER",
             )
-        _act(action, _advance)
+        _act(action, _due)
         return
     named = None if gmps is None else options.gmps(gmps)
 
-    async def act(client: ActionClient, found: Action, chains: Mapping[int, Chain]) -> list[dict[str, Any]]:
+    async def steps(found: Action, chains: Mapping[int, Chain], payer: str) -> list[Step]:
         chosen = _branch(found, branch)
-        participation = chosen.participation
-        if found.state.is_stalled or (participation is not None and participation.state is BranchState.DIVERGED):
-            return [_done(f"reconcile participant {branch}", await client.reconcile(found, chosen, evidence))]
+        if found.state.is_stalled or chosen.says is BranchState.DIVERGED:
+            return [reconcile_step(found, chosen, evidence)]
         waiting = retriable(found, chosen)
         if evidence is not None or not waiting:
             raise CliError(
@@ -171,18 +170,19 @@ def reconcile(
         deployment = Workspace.current().deployment()
         message = await Client(deployment, chains).find(waiting[-1].message_id)
         over = named or sorted(deployment.gmps_between(message.source_chain, message.destination_chain))
-        receipt = await client.retry(message, tuple(over))
-        return [_done(f"send {waiting[-1].phase.name} of participant {branch} again", receipt)]
+        call = await retry_call(deployment, chains, message, over, payer)
+        text = f"send {waiting[-1].phase.name} of participant {branch} again"
+        return [Step(name=f"retry/{branch}", chain=message.source_chain, call=call, text=text)]
 
-    _act(action, act)
+    _act(action, steps)
 
 
-async def _advance(client: ActionClient, found: Action, _: Mapping[int, Chain]) -> list[dict[str, Any]]:
-    """Executes every step that is currently due; anyone may execute them."""
+async def _due(found: Action, _chains: Mapping[int, Chain], _payer: str) -> list[Step]:
+    """Returns every step that is currently due; anyone may execute them."""
     for branch in found.branches:
         if branch.problem:
             progress(f"participant {branch.number} can't be read, so its steps are unknown: {branch.problem}")
-    return [_done(step.text, await client.take(step)) for step in due_steps(found)]
+    return due_steps(found)
 
 
 async def _ask(
@@ -230,28 +230,27 @@ def _id(text: str) -> bytes:
     return options.hex_bytes(text, "an action's id", length=32, next_step="waybill action list")
 
 
-def _done(step: str, receipt: Receipt) -> dict[str, Any]:
-    return {"step": step, "transaction": receipt.transaction_hash}
-
-
-def _act(
-    action: str,
-    act: Callable[[ActionClient, Action, Mapping[int, Chain]], Awaitable[list[dict[str, Any]]]],
-) -> None:
-    """Finds an action, performs an operation on it, and prints the steps taken."""
+def _act(action: str, steps: Callable[[Action, Mapping[int, Chain], str], Awaitable[list[Step]]]) -> None:
+    """Finds an action, takes the steps that `steps` returns for it and the paying account, and prints them."""
     workspace, action_id = Workspace.current(), _id(action)
     account = signer(workspace, DAPP_KEY)
 
     async def work(reader: ActionReader, chains: dict[int, EvmChain]) -> list[dict[str, Any]]:
         found = _known(await reader.find(action_id, ACTING_PATIENCE), action_id)
         try:
-            return await act(ActionClient(workspace.deployment(), chains, account), found, chains)
+            return [
+                {
+                    "step": step.text,
+                    "transaction": (await transact(chains[step.chain], account, step.call)).transaction_hash,
+                }
+                for step in await steps(found, chains, account.address)
+            ]
         except RefusedError as error:
             raise CliError(str(error), next_step=f"waybill action show {found.name}") from error
 
-    steps = asyncio.run(_ask(workspace, work))
-    lines = [f"{step['step']}: 0x{step['transaction'].hex()}" for step in steps] or ["nothing can be done now"]
-    value = {"actionId": action_id, "steps": steps}
+    taken = asyncio.run(_ask(workspace, work))
+    lines = [f"{step['step']}: 0x{step['transaction'].hex()}" for step in taken] or ["nothing can be done now"]
+    value = {"actionId": action_id, "steps": taken}
     result(value, render=lambda console: console.print(escaped("\n".join(lines))))
     progress(f"next: waybill action show 0x{action_id.hex()}")
 

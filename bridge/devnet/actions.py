@@ -10,8 +10,9 @@ from typing import Any, Final
 from eth_account.signers.local import LocalAccount
 from eth_utils import keccak
 
-from bridge.atomic.reader import COORDINATOR, Coordinator
+from bridge.atomic.reader import Coordinator
 from bridge.atomic.records import Level, Window
+from bridge.atomic.steps import COORDINATOR
 from bridge.client.client import transact
 from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY, RELAYER_KEY, account
 from bridge.devnet.artifacts import Artifact

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from bridge.atomic.answers import action_acts, findings, meaning
 from bridge.atomic.follower import failures_of
-from bridge.atomic.reader import due_steps
 from bridge.atomic.records import ActionState, BranchState, Decision, Level, Offer, Phase, PhaseMessage
+from bridge.atomic.steps import due_steps
 from tests.cases import for_each_case
 from tests.support.actions import action, branch, participation
 
@@ -132,7 +132,7 @@ def test_phase_is_retried_only_while_awaited(
     state: ActionState, decision: Decision, knows: BranchState, *, offered: bool
 ) -> None:
     phase = Phase.PREPARE if decision is Decision.NONE else Phase.COMMIT
-    unknown = PhaseMessage(phase=phase, message_id=bytes(32), source_chain=1, destination_chain=2, status=None)
+    unknown = PhaseMessage(phase=phase, message_id=bytes(32), status=None)
     down = branch(0, 2, knows, problem="silent", messages=(unknown,))
     acts = action_acts(action(down, state=state, decision=decision))
     assert ("retry" in [act.kind for act in acts]) is offered

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from eth_abi.abi import encode
 
-from bridge.atomic.reader import COORDINATOR
+from bridge.atomic.steps import COORDINATOR
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
 from tests.unit.cli.nodes import node, nodes
