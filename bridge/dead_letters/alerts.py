@@ -7,9 +7,9 @@ notified of tampering immediately.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import structlog
 
@@ -29,13 +29,6 @@ _BATCH: Final = 100  # records read at once
 _REMEMBERED: Final = 60.0  # seconds for which the thresholds on chain are cached
 
 
-class Parameters(Protocol):
-    """The source of the thresholds that governance sets; see `bridge.dead_letters.parameters`."""
-
-    async def thresholds(self) -> Thresholds:
-        """Returns the thresholds in force."""
-
-
 class Alerts:
     """Reports the log's records to every channel, each with its own cursor.
 
@@ -43,10 +36,17 @@ class Alerts:
     dies between sending a notice and storing the cursor sends the notice again with the same key.
     """
 
-    def __init__(self, log: DeadLetterLog, channels: Sequence[Channel], parameters: Parameters, clock: Clock) -> None:
+    def __init__(
+        self,
+        log: DeadLetterLog,
+        channels: Sequence[Channel],
+        thresholds: Callable[[], Awaitable[Thresholds]],
+        clock: Clock,
+    ) -> None:
+        """Creates the alerts of a log. `thresholds` reads the thresholds that governance has set."""
         self._letters = log
         self.channels = channels
-        self._thresholds = AsyncCached(parameters.thresholds, lasts=_REMEMBERED, clock=clock.now)
+        self._thresholds = AsyncCached(thresholds, lasts=_REMEMBERED, clock=clock.now)
 
     async def run(self, every: float) -> None:
         """Reports to every channel until cancelled, polling the log every `every` seconds."""

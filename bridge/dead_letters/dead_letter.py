@@ -124,7 +124,7 @@ def returned_record(entered: Draft, last: LogRecord) -> Draft:
     )
 
 
-def recovered_record(letter: str, evidence: dict[str, Any], last: LogRecord, now: float) -> Draft:
+def recovered_record(letter: str, evidence: Mapping[str, Any], last: LogRecord, now: float) -> Draft:
     """Builds the record of a message that arrived after its letter was written."""
     return Draft(
         key=f"recovered/{letter}/{last.sequence}",

@@ -7,7 +7,6 @@ permanently.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from eth_abi.abi import encode
@@ -15,7 +14,7 @@ from eth_utils import decode_hex
 
 from bridge.client import RouteRequest
 from bridge.dead_letters.channels import INTEGRITY, Notice
-from bridge.dead_letters.settings import DEFAULT_WEI_PER_DAY
+from bridge.dead_letters.settings import GovernanceSettings
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Kind
 from bridge.relayer.own_messages import OwnMessages
@@ -28,17 +27,8 @@ _GAS_PER_WORD: Final = 25_000  # a recipient may store the notification
 _NOTHING: Final = bytes(32)
 
 
-@dataclass(frozen=True, slots=True)
-class Governance:
-    """The recipient of messages to governance."""
-
-    chain: str | int
-    address: str
-    wei_per_day: int = DEFAULT_WEI_PER_DAY  # maximum cost of the relayer's messages to it
-
-
 def proposal(
-    deployment: Deployment, governance: Governance, *, about: bytes, record: bytes, event_id: str, text: str
+    deployment: Deployment, governance: GovernanceSettings, *, about: bytes, record: bytes, event_id: str, text: str
 ) -> tuple[int, RouteRequest]:
     """Builds a message to governance. Returns the chain on which it is sent, and the request.
 
@@ -72,7 +62,7 @@ class GovernanceChannel:
 
     name = "governance"
 
-    def __init__(self, deployment: Deployment, governance: Governance, messages: OwnMessages) -> None:
+    def __init__(self, deployment: Deployment, governance: GovernanceSettings, messages: OwnMessages) -> None:
         self._deployment = deployment
         self._governance = governance
         self._messages = messages

@@ -61,7 +61,16 @@ class DeadLetterQueue:
         be written, the lane halts with the delivery still pending: the relayer stops and reports it rather than
         dropping the message.
         """
-        problem = await self._write(self._draft(entry, failure, reason))
+        draft = entered_record(
+            entry,
+            self._store.outbox.failures(entry.event_id),
+            failure,
+            reason=reason,
+            siblings=self._store.outbox.entries(entry.dispatch.message_id),
+            now=self._clock.now(),
+            retention=self._settings.retention,
+        )
+        problem = await self._write(draft)
         if problem is None:
             _log.error(
                 "delivery dead",
@@ -121,13 +130,15 @@ class DeadLetterQueue:
 
     async def close_action(self, action_id: bytes, branch: int, evidence: Mapping[str, Any]) -> None:
         """Closes the letter about an action's participant because the action has ended."""
-        await self._letters.in_thread(partial(self._close, action_letter_id(action_id, branch), evidence))
+        event_id = action_letter_id(action_id, branch)
+        letter = await self._letters.in_thread(partial(self._letters.letter, event_id))
+        if letter is not None and letter.status in OPEN:
+            await self._letters.in_thread(partial(self._close, event_id, evidence))
 
     def _close(self, event_id: str, evidence: Mapping[str, Any]) -> None:
-        letter = self._letters.letter(event_id)
-        if letter is not None and letter.status in OPEN:
-            last = self._letters.history(event_id)[-1]
-            self._letters.append(recovered_record(event_id, dict(evidence), last, self._clock.now()), self._sealer)
+        last = self._letters.history(event_id)[-1]
+        self._letters.append(recovered_record(event_id, evidence, last, self._clock.now()), self._sealer)
+        _log.info("dead letter recovered", entry=event_id, **evidence)
 
     async def _write(self, draft: Draft) -> str | None:
         """Writes a letter within the configured number of tries.
@@ -162,9 +173,7 @@ class DeadLetterQueue:
         for letter in letters:
             evidence = self._arrival(letter)
             if evidence is not None:
-                last = self._letters.history(letter.event_id)[-1]
-                self._letters.append(recovered_record(letter.event_id, evidence, last, self._clock.now()), self._sealer)
-                _log.info("dead letter recovered", entry=letter.event_id, **evidence)
+                self._close(letter.event_id, evidence)
         self._note_head()
 
     def _note_head(self) -> None:
@@ -180,17 +189,6 @@ class DeadLetterQueue:
                 head = LogHead(record.sequence, record.hash)
         if head != noted:
             self._store.letter_head.note(head)
-
-    def _draft(self, entry: OutboxEntry, failure: Failure, reason: str) -> Draft:
-        return entered_record(
-            entry,
-            self._store.outbox.failures(entry.event_id),
-            failure,
-            reason=reason,
-            siblings=self._store.outbox.entries(entry.dispatch.message_id),
-            now=self._clock.now(),
-            retention=self._settings.retention,
-        )
 
     def _append(self, draft: Draft) -> None:
         if self._letters.append(draft, self._sealer) is not None:

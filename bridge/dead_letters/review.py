@@ -27,8 +27,9 @@ from bridge.dead_letters.decisions import (
     require_rationale,
     signed,
 )
-from bridge.dead_letters.governance import Governance, proposal
+from bridge.dead_letters.governance import proposal
 from bridge.dead_letters.parameters import OnChainParameters
+from bridge.dead_letters.settings import GovernanceSettings
 from bridge.dead_letters.signing import KeySealer, decision_signer
 from bridge.evm.routers import RouterReader, created_messages, is_contract
 from bridge.protocol.addresses import AddressError, from_bytes32
@@ -160,7 +161,7 @@ class DeadLetterReview:
         parameters: OnChainParameters,
         clock: Clock,
         operator: LocalAccount | None = None,
-        governance: Governance | None = None,
+        governance: GovernanceSettings | None = None,
     ) -> None:
         """Stores the dependencies. Without an operator's key, the review is read-only."""
         self._deployment = deployment

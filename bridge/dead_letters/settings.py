@@ -11,9 +11,6 @@ from bridge.settings import Address, Addresses, Section, Wei
 
 _DAY: Final = 86_400  # seconds
 
-DEFAULT_WEI_PER_DAY: Final = 10**17
-"""Wei that messages to governance may cost on their source per day, unless the settings say otherwise."""
-
 
 class AlertSettings(Section):
     """The alert channels. Each configured channel is notified of each dead letter."""
@@ -54,7 +51,7 @@ class GovernanceSettings(Section):
     chain: str = Field(description="chain of the governance contract, by name or id")
     address: Address = Field(description="the contract")
     wei_per_day: Wei = Field(
-        default=DEFAULT_WEI_PER_DAY,
+        default=10**17,
         ge=0,
         description="maximum cost per day (UTC) of the relayer's own messages to governance, on their source chain",
     )

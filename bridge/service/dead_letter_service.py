@@ -11,16 +11,16 @@ from eth_account.signers.local import LocalAccount
 
 from bridge.dead_letters.alerts import Alerts
 from bridge.dead_letters.channels import Channel, Email, Mailbox, PagerDuty, Slack, Webhook
-from bridge.dead_letters.governance import Governance, GovernanceChannel
+from bridge.dead_letters.governance import GovernanceChannel
 from bridge.dead_letters.integrity import BEGINNING, NOTHING_DENIED, Verified, Violation, denied_decisions, verify
 from bridge.dead_letters.parameters import OnChainParameters
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.dead_letters.review import DeadLetterReview
-from bridge.dead_letters.settings import AlertSettings
+from bridge.dead_letters.settings import AlertSettings, GovernanceSettings
 from bridge.dead_letters.signing import KeySealer
-from bridge.evm.supervision import retry_until_success, run_forever
+from bridge.evm.supervision import run_forever
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.ports import Chain, Clock, TransientError
+from bridge.protocol.ports import Chain, Clock
 from bridge.records.dead_letters import LogHead
 from bridge.relayer.own_messages import OwnMessages
 from bridge.service.connections import connected
@@ -54,66 +54,52 @@ class DeadLetterService:
         self.dead_letters = open_dead_letters(settings.dlq.url or settings.store)
         self.sealer = sealer
         self.dead_letter_queue = DeadLetterQueue(self.dead_letters, store, self.sealer, clock, settings.dlq)
-        self._verified = BEGINNING  # the last record that was verified
-        self._seen: tuple[bytes, tuple[Violation, ...]] | None = None  # problems already alerted on
-        self._untold: Verified | None = None  # alerts that a channel has not accepted yet
+        self._verified: LogHead | None = None  # the last record that was verified; None: the log was not verified yet
+        self._seen: tuple[bytes, tuple[Violation, ...]] | None = None  # head and violations at the last check
+        self._untold: list[Verified] = []  # alerts that a channel has not accepted yet
         self._parameters = on_chain_parameters(deployment, chains)
         told = channels(settings.dlq.alerts)
         governance = _governance(deployment, settings)
         if governance is not None:
             told.append(GovernanceChannel(deployment, governance, messages))
-        self.alerts = Alerts(self.dead_letters, told, self._parameters, clock)
+        self.alerts = Alerts(self.dead_letters, told, self._parameters.thresholds, clock)
 
     async def run(self) -> None:
         """Verifies the log, then monitors it until cancelled."""
         poll_interval = SELDOM * self._settings.poll_interval
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._keep_verified(poll_interval))
+            group.create_task(run_forever("verify dead letters", self.verify, every=poll_interval))
             group.create_task(run_forever("close dead letters", self.dead_letter_queue.step, every=poll_interval))
             group.create_task(self.alerts.run(poll_interval))
 
-    async def _keep_verified(self, every: float) -> None:
-        await retry_until_success("verify dead letters", self._verify, every=every)
-        await run_forever("verify new dead letters", self.verify_growth, every=every)
-
-    async def verify_growth(self) -> bool:
-        """Verifies the records added since the last check, and raises one alert for each violation."""
-        if self._untold is not None:
-            await self._announce(self._untold)
-        trusted, denied, seen_to = frozenset[str](), NOTHING_DENIED, self._verified.sequence
+    async def verify(self) -> bool:
+        """Verifies the whole log, and in later calls the records added since. Raises one alert for each violation."""
+        await self._announce()
+        log, since = self.dead_letters, self._verified or BEGINNING
         # Before signers are read: a new signer's record is for the next check.
-        until = await self.dead_letters.in_thread(self.dead_letters.last_sequence)
-        if until > seen_to:  # otherwise no seal would be checked
-            trusted = await trusted_accounts(self.dead_letters, self._parameters, self._settings)
-            denied = await denied_decisions(self.dead_letters, self._chains, after=seen_to)
-        check = partial(verify, trusted=trusted, denied=denied, since=self._verified, until=until)
-        verified = await asyncio.to_thread(check, self.dead_letters)
-        if (seen := (verified.head, verified.violations)) != self._seen:
-            self._seen = seen
-            await self._announce(verified)
-        if not verified.violations:
+        until = await log.in_thread(log.last_sequence)
+        trusted, denied = frozenset[str](), NOTHING_DENIED
+        if until > since.sequence:  # otherwise no seal would be checked
+            trusted = await trusted_accounts(log, self._parameters, self._settings)
+            denied = await denied_decisions(log, self._chains, after=since.sequence)
+        if self._verified is None:
+            check = partial(verify_letters, log, self._store, trusted, denied=denied, until=until)
+        else:
+            check = partial(verify, log, trusted=trusted, denied=denied, since=since, until=until)
+        verified = await asyncio.to_thread(check)
+        seen, self._seen = self._seen, (verified.head, verified.violations)
+        if verified.violations and seen != self._seen:
+            self._untold.append(verified)
+            await self._announce()
+        if self._verified is None:
+            _log.info("dead letters verified", records=verified.records, violations=len(verified.violations))
+        if self._verified is None or not verified.violations:
             self._verified = LogHead(verified.records, verified.head)
         return False
 
-    async def _announce(self, verified: Verified) -> None:
-        """Alerts all channels. Channels that fail are retried at the next check."""
-        self._untold = None if await self.alerts.announce_tampering(verified) else verified
-
-    async def _verify(self) -> None:
-        try:
-            until = await self.dead_letters.in_thread(self.dead_letters.last_sequence)
-            trusted = await trusted_accounts(self.dead_letters, self._parameters, self._settings)
-            denied = await denied_decisions(self.dead_letters, self._chains)
-            verified = await asyncio.to_thread(
-                verify_letters, self.dead_letters, self._store, trusted, denied=denied, until=until
-            )
-        except TransientError:
-            raise
-        except Exception as error:
-            raise TransientError(f"dead letters can't be read: {error}") from error
-        await self._announce(verified)
-        self._verified = LogHead(verified.records, verified.head)
-        _log.info("dead letters verified", records=verified.records, violations=len(verified.violations))
+    async def _announce(self) -> None:
+        """Alerts all channels. Alerts that a channel does not accept are repeated at the next check."""
+        self._untold = [one for one in self._untold if not await self.alerts.announce_tampering(one)]
 
 
 def verify_letters(
@@ -188,13 +174,12 @@ def open_review(
     )
 
 
-def _governance(deployment: Deployment, settings: Settings) -> Governance | None:
+def _governance(deployment: Deployment, settings: Settings) -> GovernanceSettings | None:
     """Returns the recipient of escalations, by default the last chain's example inbox if there is one."""
-    named = settings.dlq.governance
-    if named is not None:
-        return Governance(named.chain, named.address, named.wei_per_day)
     last = deployment.chains[-1]
-    return Governance(last.chain_id, last.examples["inbox"]) if "inbox" in last.examples else None
+    if settings.dlq.governance is not None or "inbox" not in last.examples:
+        return settings.dlq.governance
+    return GovernanceSettings(chain=last.name, address=last.examples["inbox"])
 
 
 def channels(alerts: AlertSettings) -> list[Channel]:

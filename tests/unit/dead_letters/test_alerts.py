@@ -88,7 +88,7 @@ async def test_a_webhook_gets_all_that_triage_needs(hook: WebhookServer) -> None
     (entry,) = review.claim()
     await review.mark_dead(entry)
     event_id = entry.event_id
-    alerts = Alerts(review.dead_letters, [Webhook(hook.url, timeout=PATIENCE)], Fixed(), review.clock)
+    alerts = Alerts(review.dead_letters, [Webhook(hook.url, timeout=PATIENCE)], Fixed().thresholds, review.clock)
     await tell_all(alerts)
     (posted,) = hook.posted
     details = posted["details"]
@@ -161,7 +161,7 @@ async def test_governance_hears_by_message_of_a_changed_log(tmp_path: Path) -> N
     service = governed(tmp_path, sent)
     with closing(service.dead_letters) as log:
         log.append(entered("a"), KeySealer(STRANGER))
-        await service.verify_growth()
+        await service.verify()
         (head,) = log.records()
     ((key, request),) = sent.requests
     assert key.startswith("governance/dlq-integrity/")
@@ -171,12 +171,34 @@ async def test_governance_hears_by_message_of_a_changed_log(tmp_path: Path) -> N
     assert "the log of dead letters was changed" in what
 
 
+async def test_tampering_is_reported_until_every_channel_accepts_it(tmp_path: Path) -> None:
+    told: list[Notice] = []
+
+    class Flaky:
+        name = "flaky"
+        failures = 2
+
+        async def tell(self, notice: Notice) -> None:
+            self.failures -= 1
+            if self.failures >= 0:
+                raise TransientError("no answer")
+            told.append(notice)
+
+    service = governed(tmp_path, Sent())
+    service.alerts.channels = [Flaky()]
+    with closing(service.dead_letters) as log:
+        log.append(entered("a"), KeySealer(STRANGER))
+        for _ in range(4):
+            await service.verify()
+    assert len(told) == 1
+
+
 async def test_slack_format_escapes_what_strangers_wrote(
     hook: WebhookServer,
 ) -> None:
     review = DeadLetterService()
     await review.die(error="<!channel> `rm` <http://evil|click>")
-    await tell_all(Alerts(review.dead_letters, [Slack(hook.url, timeout=PATIENCE)], Fixed(), review.clock))
+    await tell_all(Alerts(review.dead_letters, [Slack(hook.url, timeout=PATIENCE)], Fixed().thresholds, review.clock))
     (posted,) = hook.posted
     assert set(posted) == {"text", "blocks"}
     assert "<!channel>" not in str(posted)
@@ -190,7 +212,9 @@ async def test_pagerduty_event_has_one_key_per_incident(
     review = DeadLetterService()
     event_id = await review.die(error="x" * 5000)
     await tell_all(
-        Alerts(review.dead_letters, [PagerDuty(hook.url, "routing", timeout=PATIENCE)], Fixed(), review.clock)
+        Alerts(
+            review.dead_letters, [PagerDuty(hook.url, "routing", timeout=PATIENCE)], Fixed().thresholds, review.clock
+        )
     )
     (posted,) = hook.posted
     assert (posted["routing_key"], posted["event_action"]) == ("routing", "trigger")
@@ -204,7 +228,7 @@ async def test_mail_reaches_the_server_and_its_subject_stays_one_line() -> None:
     await review.die(error="first line\nBcc: everybody@example.org")
     with mail_server() as server:
         box = Mailbox.parse(f"smtp://127.0.0.1:{server.port}/?from=waybill@example.org&to=ops@example.org")
-        await tell_all(Alerts(review.dead_letters, [Email(box, timeout=PATIENCE)], Fixed(), review.clock))
+        await tell_all(Alerts(review.dead_letters, [Email(box, timeout=PATIENCE)], Fixed().thresholds, review.clock))
         (received,) = server.mails
     mail = email.message_from_string(received, policy=email.policy.default)
     assert (mail["From"], mail["To"], mail["Bcc"]) == ("waybill@example.org", "ops@example.org", None)
@@ -219,7 +243,7 @@ async def test_everybody_is_told_what_was_decided_and_why(hook: WebhookServer) -
     review.dead_letters.append(happened(event_id, RecordKind.DECIDED, 1, **decided), KeySealer(OPERATOR))
     with webhook_server() as other:
         both: list[Channel] = [Slack(hook.url, timeout=PATIENCE), Webhook(other.url, timeout=PATIENCE)]
-        await tell_all(Alerts(review.dead_letters, both, Fixed(), review.clock))
+        await tell_all(Alerts(review.dead_letters, both, Fixed().thresholds, review.clock))
         assert "ABANDON was decided by" in hook.posted[1]["text"]
         assert (other.posted[1]["severity"], other.posted[1]["details"]) == ("info", decided)
 
@@ -233,7 +257,7 @@ async def test_silent_channel_is_told_later_and_delays_no_other(hook: WebhookSer
         alerts = Alerts(
             review.dead_letters,
             [Slack(hook.url, timeout=PATIENCE), Webhook(other.url, timeout=PATIENCE)],
-            Fixed(),
+            Fixed().thresholds,
             review.clock,
         )
         with pytest.raises(TransientError, match="HTTP status 503"):
@@ -248,7 +272,9 @@ async def test_silent_channel_is_told_later_and_delays_no_other(hook: WebhookSer
 
 async def test_alerts_escalate_at_governances_thresholds(hook: WebhookServer) -> None:
     review = DeadLetterService()
-    alerts = Alerts(review.dead_letters, [Webhook(hook.url, timeout=PATIENCE)], Fixed(Thresholds(2, 3)), review.clock)
+    alerts = Alerts(
+        review.dead_letters, [Webhook(hook.url, timeout=PATIENCE)], Fixed(Thresholds(2, 3)).thresholds, review.clock
+    )
     for nonce in (1, 2, 3):
         await review.die(message(nonce))
         review.clock.time += 1_700  # three are within an hour
@@ -264,7 +290,7 @@ async def test_thresholds_are_cached_while_the_chain_is_down(
     hook: WebhookServer,
 ) -> None:
     review, governance = DeadLetterService(), Fixed(Thresholds(1, 100))
-    alerts = Alerts(review.dead_letters, [Webhook(hook.url, timeout=PATIENCE)], governance, review.clock)
+    alerts = Alerts(review.dead_letters, [Webhook(hook.url, timeout=PATIENCE)], governance.thresholds, review.clock)
     for nonce in (1, 2):
         await review.die(message(nonce))
         await tell_all(alerts)
@@ -288,7 +314,7 @@ async def test_tampering_is_reported_on_every_channel(hook: WebhookServer) -> No
             raise TransientError("no answer")
 
     both: list[Channel] = [Away(), Webhook(hook.url, timeout=PATIENCE)]
-    alerts = Alerts(review.dead_letters, both, Fixed(), review.clock)
+    alerts = Alerts(review.dead_letters, both, Fixed().thresholds, review.clock)
     await alerts.announce_tampering(verify(review.dead_letters, trusted=frozenset({STRANGER.address})))
     (posted,) = hook.posted
     assert posted["severity"] == "critical"
@@ -362,5 +388,7 @@ async def test_a_log_that_can_not_even_be_read_is_told_as_tampering(hook: Webhoo
         engine.dispose()
         trusted = await trusted_accounts(log, parameters, settings)
         verified = verify_letters(log, memory_store(), trusted)
-        await Alerts(log, [Webhook(hook.url, timeout=PATIENCE)], Fixed(), StillClock()).announce_tampering(verified)
+        await Alerts(log, [Webhook(hook.url, timeout=PATIENCE)], Fixed().thresholds, StillClock()).announce_tampering(
+            verified
+        )
     assert "not valid JSON" in hook.posted[0]["summary"]

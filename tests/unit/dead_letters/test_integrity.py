@@ -185,16 +185,16 @@ async def test_running_relayer_reports_a_changed_log_once(tmp_path: Path, change
     with closing(service.dead_letters):
         for name in ("a", "b"):
             service.dead_letters.append(entered(name), KeySealer(SEALER))
-        await service.verify_growth()
+        await service.verify()
         grown = "sequence = 3" in change
         if grown:
             service.dead_letters.append(entered("c"), KeySealer(SEALER))
         if "DELETE" in change:
-            await service.verify_growth()
+            await service.verify()
         assert told == []
         cut_off(log_url, change)
         for _ in range(3):
-            await service.verify_growth()
+            await service.verify()
     (notice,) = told
     assert said in notice.summary
 

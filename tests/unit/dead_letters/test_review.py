@@ -12,9 +12,9 @@ from eth_account import Account
 
 from bridge.client import Client, RouteRequest, cancellation_of
 from bridge.dead_letters.decisions import GOVERNANCE, DecisionError, Maker, signed
-from bridge.dead_letters.governance import Governance
 from bridge.dead_letters.parameters import OnChainParameters
 from bridge.dead_letters.review import DeadLetterReview
+from bridge.dead_letters.settings import GovernanceSettings
 from bridge.dead_letters.signing import KeySealer
 from bridge.protocol.addresses import from_bytes32, to_bytes32
 from bridge.protocol.contracts import ADAPTER, ROUTER
@@ -166,7 +166,7 @@ class Office:
             parameters=OnChainParameters(chains[ALPHA], ROUTER_ADDRESS, None),
             clock=self.dead_letter_service.clock,
             operator=operator,  # type: ignore[arg-type]  # an account
-            governance=Governance("beta", "0x" + "09" * 20),
+            governance=GovernanceSettings(chain="beta", address="0x" + "09" * 20),
         )
 
     async def letter(self) -> str:

@@ -135,7 +135,7 @@ async def test_a_running_relayer_does_all_of_its_work_at_once(service: RelayerSe
     wanted = {
         "Relayer.run", "counters", "retention", f"send on {ALPHA}", f"send on {BETA}",
         "Recovery.run", "copy retry requests", "Execution.run",
-        "DeadLetterService.run", "DeadLetterService._keep_verified", "close dead letters",
+        "DeadLetterService.run", "verify dead letters", "close dead letters",
         "Propagation.run", "follow state changes", "heartbeat",
         "follow actions",
     }  # fmt: skip

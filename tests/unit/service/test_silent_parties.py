@@ -253,9 +253,8 @@ async def test_silent_index_store_holds_up_no_delivery(silent: SilentServer) -> 
 async def test_silent_alert_channels_hold_up_no_other_channel(silent: SilentServer) -> None:
     life, log = Life(), memory_dead_letters()
 
-    class Fixed:
-        async def thresholds(self) -> Thresholds:
-            return Thresholds()
+    async def thresholds() -> Thresholds:
+        return Thresholds()
 
     box = Mailbox(host="127.0.0.1", port=silent.port, sender="waybill@x.example", recipients=("ops@x.example",))
     with webhook_server() as heard:
@@ -264,7 +263,7 @@ async def test_silent_alert_channels_hold_up_no_other_channel(silent: SilentServ
             Email(box, timeout=QUICK),
             Named(heard.url, timeout=10),
         ]
-        alerts = Alerts(log, channels, Fixed(), life.world.clock)
+        alerts = Alerts(log, channels, thresholds, life.world.clock)
         async with life.running():
             told = asyncio.create_task(alerts.run(0.05))
             for number in range(3):
