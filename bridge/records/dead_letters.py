@@ -89,17 +89,12 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogRecord:
+class LogRecord(Draft):
     """A record of the log. Its hash covers the document's hash, and thereby the document."""
 
     sequence: int  # 1 is the first
     previous: bytes  # hash of the previous record
-    key: str
-    kind: RecordKind
-    event_id: str
-    at: float  # Unix seconds
     document_hash: bytes
-    document: Mapping[str, Any]
     signer: str = ""
     signature: bytes = b""
 

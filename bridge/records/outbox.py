@@ -165,56 +165,29 @@ class OutboxEntry:
         """
         return self.fence <= (1 if self.state is OutboxState.CLAIMED else 0) and self.available_at >= since
 
-    def is_claimed_by(self, claim: Claim) -> bool:
-        """Whether the given claim is still valid."""
-        return self.state is OutboxState.CLAIMED and self.claimed_by == claim.worker and self.fence == claim.fence
+    def after(self, outcome: Undelivered) -> OutboxEntry:
+        """Returns a CLAIMED entry after its claim ended without a delivery.
 
-    def delivered(self, claim: Claim, delivery: ObservedDelivery | None, now: float) -> OutboxEntry:
-        """Moves a CLAIMED entry to DELIVERED.
-
-        `delivery` is None if the entry is committed before it is sent, under a strategy that prefers losing a
-        delivery to repeating it.
-
-        Raises:
-            StaleClaimError: The claim is no longer valid.
+        The entry is PENDING again, or DEAD, from which it is never retried automatically.
         """
-        self._require_claim(claim, OutboxState.DELIVERED)
-        return replace(
-            self._released(), state=OutboxState.DELIVERED, delivered_at=now, delivery=delivery, confirmed_at=None
+        released = replace(self, state=OutboxState.PENDING, claimed_at=None, claimed_by=None, lease_until=None)
+        if isinstance(outcome, Postponed):
+            return replace(released, last_error=visible(outcome.why), available_at=outcome.available_at)
+        counts = outcome.failure.kind.costs_a_try
+        failed = replace(
+            released,
+            failed_tries=self.failed_tries + counts,
+            setbacks=self.setbacks + (not counts),
+            last_error=outcome.failure.message,
         )
-
-    def to_try_again(self, claim: Claim, failure: Failure, available_at: float) -> OutboxEntry:
-        """Moves a CLAIMED entry back to PENDING, to be retried at `available_at` (Unix seconds).
-
-        Raises:
-            StaleClaimError: The claim is no longer valid.
-        """
-        self._require_claim(claim, OutboxState.PENDING)
-        return replace(self._failed(failure), state=OutboxState.PENDING, available_at=available_at)
-
-    def postponed(self, claim: Claim, why: str, available_at: float) -> OutboxEntry:
-        """Moves a CLAIMED entry back to PENDING without counting a failed try.
-
-        Raises:
-            StaleClaimError: The claim is no longer valid.
-        """
-        self._require_claim(claim, OutboxState.PENDING)
-        return replace(self._released(), state=OutboxState.PENDING, last_error=visible(why), available_at=available_at)
-
-    def marked_dead(self, claim: Claim, failure: Failure) -> OutboxEntry:
-        """Moves a CLAIMED entry to DEAD, from which it is never retried automatically.
-
-        Raises:
-            StaleClaimError: The claim is no longer valid.
-        """
-        self._require_claim(claim, OutboxState.DEAD)
-        return replace(self._failed(failure), state=OutboxState.DEAD)
+        if isinstance(outcome, Dead):
+            return replace(failed, state=OutboxState.DEAD)
+        return replace(failed, available_at=outcome.available_at)
 
     def replayed(self, reason: str, now: float) -> OutboxEntry:
         """Moves a DELIVERED or DEAD entry back to PENDING, and resets its tries."""
-        if self.state is OutboxState.CLAIMED:
+        if self.state not in (OutboxState.DELIVERED, OutboxState.DEAD):
             raise ForbiddenTransitionError(self.event_id, self.state, OutboxState.PENDING)
-        self._require(OutboxState.PENDING)
         return replace(
             self,
             state=OutboxState.PENDING,
@@ -243,27 +216,6 @@ class OutboxEntry:
             delivery=None,
             confirmed_at=None,
         )
-
-    def _released(self) -> OutboxEntry:
-        return replace(self, claimed_at=None, claimed_by=None, lease_until=None)
-
-    def _failed(self, failure: Failure) -> OutboxEntry:
-        counts = failure.kind.costs_a_try
-        return replace(
-            self._released(),
-            failed_tries=self.failed_tries + counts,
-            setbacks=self.setbacks + (not counts),
-            last_error=failure.message,
-        )
-
-    def _require(self, after: OutboxState) -> None:
-        if (self.state, after) not in TRANSITIONS:
-            raise ForbiddenTransitionError(self.event_id, self.state, after)
-
-    def _require_claim(self, claim: Claim, after: OutboxState) -> None:
-        if not self.is_claimed_by(claim):
-            raise StaleClaimError(claim)
-        self._require(after)
 
 
 def event_id_of(message_id: bytes, gmp: Gmp, attempt: int) -> str:
@@ -320,24 +272,8 @@ class Postponed:
     available_at: float
 
 
-Outcome = Delivered | TryAgain | Dead | Postponed
-
-
-def apply_outcome(entry: OutboxEntry, outcome: Outcome, now: float) -> OutboxEntry:
-    """Returns the entry with a claim's outcome applied.
-
-    Raises:
-        StaleClaimError: The claim is no longer valid.
-    """
-    match outcome:
-        case Delivered(claim=claim, delivery=delivery):
-            return entry.delivered(claim, delivery, now)
-        case TryAgain(claim, failure, available_at):
-            return entry.to_try_again(claim, failure, available_at)
-        case Dead(claim, failure):
-            return entry.marked_dead(claim, failure)
-        case Postponed(claim, why, available_at):
-            return entry.postponed(claim, why, available_at)
+Undelivered = TryAgain | Dead | Postponed
+Outcome = Delivered | Undelivered
 
 
 def lease_expired(entry: OutboxEntry, now: float) -> TryAgain:

@@ -68,34 +68,26 @@ class TotalKey:
     of: str
 
 
-@dataclass(frozen=True, slots=True)
-class TotalKeys:
-    """The keys of the totals to which a payment is added."""
+def total_keys(chain_id: int, who: SpentFor | None, now: float) -> dict[Bound, TotalKey]:
+    """Returns the totals to which a payment on a chain at `now` (Unix seconds) is added, by the bound on each.
 
-    chain: TotalKey
-    message: TotalKey | None = None
-    sender: TotalKey | None = None
-    lane: TotalKey | None = None
+    Without a message, only the chain's total.
+    """
+    day = day_of(now)
+    of_chain = {Bound.CHAIN: TotalKey(chain_id, day, "chain")}
+    if who is None:
+        return of_chain
+    return {
+        Bound.MESSAGE: TotalKey(chain_id, EVER, f"message 0x{who.message_id.hex()}"),
+        Bound.SENDER: TotalKey(chain_id, day, f"sender 0x{who.sender.hex()}"),
+        Bound.LANE: TotalKey(chain_id, day, f"{_LANE}{who.lane.source_chain} {who.lane.destination_chain}"),
+        **of_chain,
+    }
 
-    @classmethod
-    def of(cls, chain_id: int, who: SpentFor | None, now: float) -> TotalKeys:
-        """Returns the keys of a payment on a chain at `now` (Unix seconds); without a message, only the chain's key."""
-        day = int(now) // _DAY
-        chain = TotalKey(chain_id, day, "chain")
-        if who is None:
-            return cls(chain)
-        return cls(
-            chain,
-            TotalKey(chain_id, EVER, f"message 0x{who.message_id.hex()}"),
-            TotalKey(chain_id, day, f"sender 0x{who.sender.hex()}"),
-            TotalKey(chain_id, day, f"{_LANE}{who.lane.source_chain} {who.lane.destination_chain}"),
-        )
 
-    @property
-    def all(self) -> tuple[TotalKey, ...]:
-        """Returns all keys."""
-        named = (self.chain, self.message, self.sender, self.lane)
-        return tuple(key for key in named if key is not None)
+def day_of(now: float) -> int:
+    """Returns the UTC day of `now` (Unix seconds)."""
+    return int(now) // _DAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +135,10 @@ class SpendBounds:
         """Returns a rollup's data fee for `length` bytes in wei, which is charged on top of gas."""
         return self.data_fees.get(chain_id, 0) * length
 
-    def of_sender(self, who: SpentFor | None) -> int | None:
-        """Returns the daily bound on the cost of the charged sender's messages in wei, or None."""
-        return self.sender if who is None or who.sender_per_day is None else who.sender_per_day
-
     def refusal(
         self,
         who: SpentFor | None,
-        keys: TotalKeys,
+        keys: Mapping[Bound, TotalKey],
         totals: Mapping[TotalKey, int],
         *,
         wei: int,
@@ -160,22 +148,24 @@ class SpendBounds:
 
         Args:
             who: Message to charge.
-            keys: Totals to which the payment would be added.
+            keys: Totals to which the payment would be added; see `total_keys`.
             totals: Current totals in gwei; a missing total is zero.
             wei: Maximum cost; 0 checks whether the bounds are already exhausted.
             now: Unix seconds.
         """
-        midnight = (int(now) // _DAY + 1) * float(_DAY)
-        bounds: list[tuple[Bound, TotalKey | None, int | None, str, float | None]] = [
-            (Bound.MESSAGE, keys.message, self.message, "its message", None),
-            (Bound.SENDER, keys.sender, self.of_sender(who), "its sender's messages", midnight),
-            (Bound.LANE, keys.lane, self.lane, "its lane", midnight),
-            (Bound.CHAIN, keys.chain, self.chain, "everything", midnight),
-        ]
-        for bound, key, limit, named, until in bounds:
-            spent = totals.get(key, 0) * GWEI if key is not None else 0
-            if limit is not None and key is not None and (spent + wei > limit or spent >= limit):
-                setting = self._setting(bound, who)
+        limits = {
+            Bound.MESSAGE: (self.message, "its message"),
+            Bound.SENDER: (self.sender, "its sender's messages"),
+            Bound.LANE: (self.lane, "its lane"),
+            Bound.CHAIN: (self.chain, "everything"),
+        }
+        for bound, key in keys.items():
+            (limit, named), setting = limits[bound], bound.value
+            if bound is Bound.SENDER and who is not None and who.sender_per_day is not None:
+                limit, setting = who.sender_per_day, "dlq.governance.wei_per_day"
+            spent = totals.get(key, 0) * GWEI
+            if limit is not None and (spent + wei > limit or spent >= limit):
+                until = None if bound is Bound.MESSAGE else float((day_of(now) + 1) * _DAY)
                 when = " today" if until else ""
                 cost = (
                     f"the payment would cost up to {ether(wei)} on chain {key.chain_id}"
@@ -186,12 +176,6 @@ class SpendBounds:
                 why = f"{cost}: {named} cost {ether(spent)} there{when}, and {setting} is {ether(limit)}; {rest}"
                 return Refusal(bound, why, until)
         return None
-
-    def _setting(self, bound: Bound, who: SpentFor | None) -> str:
-        """Returns the name of the setting that holds a bound."""
-        if bound is Bound.SENDER and who is not None and who.sender_per_day is not None:
-            return "dlq.governance.wei_per_day"
-        return bound.value
 
 
 UNBOUNDED: Final = SpendBounds()

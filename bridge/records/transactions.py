@@ -23,8 +23,8 @@ from bridge.records.spending import (
     SpendBounds,
     SpentFor,
     TotalKey,
-    TotalKeys,
     gwei_of,
+    total_keys,
 )
 
 _TRANSACTION_BYTES: Final = 200  # size of a transaction without its call data: signature, fees, addresses
@@ -277,9 +277,9 @@ def require_room(
     if costs is None or slot.latest is None or slot.latest.is_noop:
         return
     for (who, gwei), cost in zip(charged, costs, strict=True):
-        keys, wei = TotalKeys.of(slot.chain_id, who, slot.reserved_at), cost - gwei * GWEI
+        keys, wei = total_keys(slot.chain_id, who, slot.reserved_at), cost - gwei * GWEI
         if wei > 0:
-            known = totals(keys.all)
+            known = totals(list(keys.values()))
             refusal = bounds.refusal(who, keys, known, wei=wei, now=slot.reserved_at)
             if refusal is not None:
                 raise SpendBlockedError(refusal)
@@ -303,7 +303,7 @@ class SpendCheck:
 
     def keys(self, requests: Iterable[SlotRequest], chain_id: int, now: float) -> list[TotalKey]:
         """Returns the keys of the totals that decide whether requests are admitted."""
-        return [key for one in requests for key in TotalKeys.of(chain_id, one.spent_for, now).all]
+        return [key for one in requests for key in total_keys(chain_id, one.spent_for, now).values()]
 
     def admitted(
         self,
@@ -334,13 +334,13 @@ class SpendCheck:
                 for part in batch.parts:
                     who = wanted[part.transaction_key].spent_for if part.transaction_key in wanted else None
                     wei = self.cost(batch, part) + self.data_fee(batch, part, chain_id)
-                    keys = TotalKeys.of(chain_id, who, now)
+                    keys = total_keys(chain_id, who, now)
                     refusal = self.bounds.refusal(who, keys, spent, wei=wei, now=now)
                     if refusal is not None:
                         self.refusals[part.transaction_key] = refusal
                         continue
                     self.spent_for[part.transaction_key] = who
-                    for key in keys.all:
+                    for key in keys.values():
                         spent[key] = spent.get(key, 0) + gwei_of(wei)
             if len(self.refusals) == refused:
                 return batches

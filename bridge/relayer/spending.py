@@ -24,7 +24,7 @@ from bridge.records.spending import (
     SpendBlockedError,
     SpendBounds,
     SpentFor,
-    TotalKeys,
+    total_keys,
 )
 from bridge.store.spending import Spending
 
@@ -73,8 +73,8 @@ class SpendGate:
         if self._bounds == UNBOUNDED:
             return None
         now, who = self._clock.now(), SpentFor.of(message)
-        keys = TotalKeys.of(chain_id, who, now)
-        return self._bounds.refusal(who, keys, self._spending.totals(keys.all), wei=0, now=now)
+        keys = total_keys(chain_id, who, now)
+        return self._bounds.refusal(who, keys, self._spending.totals(list(keys.values())), wei=0, now=now)
 
     def admit(self, message: Message, chain_id: int) -> None:
         """Raises if no payment is allowed; see `refusal`.

@@ -7,7 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, bindparam, delete, exists, func, insert, select, union_all, update
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    RowMapping,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    select,
+    union_all,
+    update,
+)
 
 from bridge.protocol.errors import CursorMovedError, StoreMismatchError
 from bridge.protocol.gmps import bits_from_gmps, gmps_from_bits
@@ -25,7 +37,7 @@ from bridge.records.observations import (
 from bridge.records.outbox import OutboxEntry, event_id_of
 from bridge.records.transactions import SlotState
 from bridge.store.counters import add_counts
-from bridge.store.database import Database
+from bridge.store.database import Database, insert_into
 from bridge.store.jobs import take_back_jobs
 from bridge.store.outbox import dispatch_columns, entry_row
 from bridge.store.spending import forget_totals
@@ -63,6 +75,14 @@ _FORGET_OLDEST = delete(cursor_ancestors).where(
     .offset(ANCESTORS_KEPT)
     .limit(1)
     .scalar_subquery(),
+)
+_COMPLETE = (  # a retry restores a deleted envelope
+    update(messages)
+    .where(messages.c.message_id == bindparam("key"))
+    .values(
+        envelope=func.coalesce(messages.c.envelope, bindparam("content")),
+        created_in=func.coalesce(messages.c.created_in, bindparam("block", type_=BigInteger)),
+    )
 )
 _FINAL_BLOCK = select(cursors.c.number, cursors.c.hash).where(cursors.c.chain_id == bindparam("chain"))
 _PASSED = union_all(
@@ -337,41 +357,21 @@ def _add_messages(connection: Connection, observed: Sequence[ObservedMessage]) -
     fresh = {message.message_id: _message_row(message) for message in observed if message.message_id not in known}
     if fresh:
         connection.execute(insert(messages), list(fresh.values()))
-    for message in observed:
-        if message.message_id in known:  # a retry restores a deleted envelope
-            connection.execute(
-                update(messages)
-                .where(messages.c.message_id == message.message_id, ~HAS_ENVELOPE)
-                .values(envelope=message.envelope)
-            )
-        if message.message_id in known and message.created_in is not None:
-            connection.execute(
-                update(messages)
-                .where(messages.c.message_id == message.message_id, messages.c.created_in.is_(None))
-                .values(created_in=message.created_in)
-            )
+    seen_again = [
+        {"key": message.message_id, "content": message.envelope, "block": message.created_in}
+        for message in observed
+        if message.message_id in known
+    ]
+    if seen_again:
+        connection.execute(_COMPLETE, seen_again)
 
 
 def _put_attempts(connection: Connection, observed: Sequence[ObservedAttempt]) -> None:
     """Upserts attempts with their current positions."""
-    seen = {(one.message_id, one.attempt): one for one in observed}
-    same = (attempts.c.message_id == bindparam("message")) & (attempts.c.attempt == bindparam("number"))
-    known = _known_attempts(connection, [message_id for message_id, _ in seen])
-    moved = [{"message": key[0], "number": key[1], **_attempt_row(seen[key])} for key in seen.keys() & known]
-    if moved:
-        connection.execute(update(attempts).where(same), moved)
-    fresh = [_attempt_row(one) for key, one in seen.items() if key not in known]
-    if fresh:
-        connection.execute(insert(attempts), fresh)
-
-
-def _known_attempts(connection: Connection, message_ids: Sequence[bytes]) -> set[tuple[bytes, int]]:
-    found: set[tuple[bytes, int]] = set()
-    for start in range(0, len(message_ids), _ASKED_AT_ONCE):
-        of_some = attempts.c.message_id.in_(message_ids[start : start + _ASKED_AT_ONCE])
-        rows_found = connection.execute(select(attempts.c.message_id, attempts.c.attempt).where(of_some))
-        found.update((row.message_id, row.attempt) for row in rows_found)
-    return found
+    added = insert_into(connection, attempts)
+    changes = {column.name: added.excluded[column.name] for column in attempts.c if not column.primary_key}
+    statement = added.on_conflict_do_update(index_elements=["message_id", "attempt"], set_=changes)
+    connection.execute(statement, [_attempt_row(attempt) for attempt in observed])
 
 
 def _put_dispatches(connection: Connection, dispatches: Sequence[NumberedDispatch], now: float) -> set[str]:

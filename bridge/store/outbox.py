@@ -52,7 +52,7 @@ from bridge.records.outbox import (
     Outcome,
     QueueCount,
     TryAgain,
-    apply_outcome,
+    Undelivered,
     delivery_of,
     lease_expired,
     shared_out,
@@ -131,7 +131,7 @@ _UNCONFIRMED = (
     .order_by(outbox.c.delivery_block_number, outbox.c.sequence)
 )
 _RENEW = update(outbox).where(_THESE).values(lease_until=bindparam("until", type_=Double))
-_DELIVER = (  # the columns that `OutboxEntry.delivered` changes
+_DELIVER = (
     update(outbox)
     .where(outbox.c.event_id == bindparam("key"))
     .values(
@@ -178,7 +178,7 @@ class Outbox:
         terms = {**now_here, "worker": worker, "until": now + lease, "most": limit}
         with self._database.transaction() as connection:
             expired = _found(connection, _EXPIRED, now_here)
-            _finish(connection, {e.event_id: (e, lease_expired(e, now)) for e in expired}, now)
+            _finish(connection, {e.event_id: (e, lease_expired(e, now)) for e in expired})
             claimed = _found(connection, _due(frozenset(gmps), accepts, in_order=in_order), terms)
             if fresh is not None and len(claimed) == limit:  # otherwise every due entry is among them
                 first = [entry for entry in claimed if entry.is_fresh(fresh.since)][: fresh.places]
@@ -212,7 +212,7 @@ class Outbox:
             failed = {event_id: one for event_id, one in good.items() if not isinstance(one, Delivered)}
             if failed:
                 found = _awaited(connection, list(failed))
-                _finish(connection, {event_id: (found[event_id], one) for event_id, one in failed.items()}, now)
+                _finish(connection, {event_id: (found[event_id], one) for event_id, one in failed.items()})
         return {outcome.claim for outcome in outcomes} - current
 
     def replay(self, event_id: str, reason: str, now: float) -> OutboxEntry:
@@ -460,10 +460,10 @@ def _write(connection: Connection, entries: Iterable[OutboxEntry]) -> None:
         connection.execute(update(outbox).where(outbox.c.event_id == bindparam("key")), values)
 
 
-def _finish(connection: Connection, finished: dict[str, tuple[OutboxEntry, Outcome]], now: float) -> None:
+def _finish(connection: Connection, finished: Mapping[str, tuple[OutboxEntry, Undelivered]]) -> None:
     if not finished:
         return
-    _write(connection, (apply_outcome(entry, outcome, now) for entry, outcome in finished.values()))
+    _write(connection, (entry.after(outcome) for entry, outcome in finished.values()))
     _note_failures(
         connection,
         {

@@ -17,9 +17,10 @@ from bridge.records.spending import (
     LaneSpent,
     SpentFor,
     TotalKey,
-    TotalKeys,
+    day_of,
     gwei_of,
     lane_of,
+    total_keys,
 )
 from bridge.records.transactions import CallBatch, Slot, SpendCheck, costs_of
 from bridge.store.database import Database, insert_into
@@ -64,8 +65,7 @@ class Spending:
 
     def lanes(self, now: float) -> list[LaneSpent]:
         """Returns what each lane has cost on each chain, on the UTC day of `now` (Unix seconds)."""
-        day = TotalKeys.of(0, None, now).chain.day
-        query = select(spending_totals).where(spending_totals.c.day == day).order_by(spending_totals.c.of)
+        query = select(spending_totals).where(spending_totals.c.day == day_of(now)).order_by(spending_totals.c.of)
         found = [(lane_of(row["of"]), row["chain_id"], row["gwei"]) for row in self._database.read(query)]
         return [LaneSpent(lane, chain_id, gwei * GWEI) for lane, chain_id, gwei in found if lane is not None]
 
@@ -75,7 +75,7 @@ class Spending:
         Totals per message stay.
         """
         table = spending_totals.c
-        old = (table.day > EVER) & (table.day < TotalKeys.of(0, None, before).chain.day)
+        old = (table.day > EVER) & (table.day < day_of(before))
         with self._database.transaction() as connection:
             return connection.execute(delete(spending_totals).where(old)).rowcount
 
@@ -156,7 +156,7 @@ def reserved(connection: Connection, given: Sequence[tuple[Slot, CallBatch]], ch
             data = gwei_of(check.data_fee(batch, part, slot.chain_id))
             gwei = gwei_of(check.cost(batch, part)) + data
             rows.append(_row(slot, position, who, gwei, data))
-            for key in TotalKeys.of(slot.chain_id, who, slot.reserved_at).all:
+            for key in total_keys(slot.chain_id, who, slot.reserved_at).values():
                 added[key] += gwei
     if rows:
         connection.execute(insert(spending), rows)
@@ -175,7 +175,7 @@ def settle(connection: Connection, slots: Sequence[Slot]) -> None:
         if gwei == row["gwei"]:
             continue
         changes.append({"slot": row["slot_id"], "place": row["position"], "now_gwei": gwei})
-        for total in TotalKeys.of(row["chain_id"], _spent_for(row), row["reserved_at"]).all:
+        for total in total_keys(row["chain_id"], _spent_for(row), row["reserved_at"]).values():
             added[total] += gwei - row["gwei"]
     if changes:
         connection.execute(_CHANGE, changes)

@@ -24,7 +24,7 @@ from bridge.queries.messages import explanation_value
 from bridge.records.dead_letters import Decision, RecordKind
 from bridge.records.finality_records import FOLLOWED
 from bridge.records.jobs import ExecutionJob, ExecutionState, SyncJob, SyncState
-from bridge.records.outbox import STUCK_AFTER, OutboxEntry, OutboxState
+from bridge.records.outbox import STUCK_AFTER, Dead, OutboxEntry, OutboxState, TryAgain
 from bridge.store.dead_letters import DeadLetterLog
 from tests.builders import BETA, message, message_record, observed_range, word
 from tests.cases import for_each_case
@@ -80,7 +80,7 @@ def claimed_by_a_worker(one: OutboxEntry) -> OutboxEntry:
 def failing(gmp: Gmp, error: str, *, until: float) -> OutboxEntry:
     claimed = claimed_by_a_worker(entry(gmp))
     failure = Failure(at=NOW, kind=FailureKind.TRANSIENT, code="Timeout", message=error)
-    return claimed.to_try_again(claimed.current_claim, failure, until)
+    return claimed.after(TryAgain(claimed.current_claim, failure, until))
 
 
 def explained(
@@ -218,7 +218,7 @@ def test_every_status_has_a_next_action(status: Status) -> None:
 def test_a_dead_entry_is_said_to_be_given_up() -> None:
     claimed = claimed_by_a_worker(entry(Gmp.AXELAR))
     failure = Failure(at=NOW, kind=FailureKind.TERMINAL, code="Refused", message="bad proof")
-    dead = claimed.marked_dead(claimed.current_claim, failure)
+    dead = claimed.after(Dead(claimed.current_claim, failure))
     found = explained(replace(dead))
     assert "Axelar accepted it, and the relayer gave up after 1 try (bad proof)" in found.reason
     assert found.gmps[0].stage is Stage.DEAD
@@ -240,7 +240,7 @@ def test_a_divergence_is_not_hidden_behind_an_execution() -> None:
 def given_up(gmp: Gmp) -> OutboxEntry:
     claimed = claimed_by_a_worker(entry(gmp))
     failure = Failure(at=NOW, kind=FailureKind.TRANSIENT, code="Timeout", message="gateway is down")
-    return claimed.marked_dead(claimed.current_claim, failure)
+    return claimed.after(Dead(claimed.current_claim, failure))
 
 
 def test_message_without_open_deliveries_is_dead() -> None:
@@ -356,7 +356,7 @@ def test_setbacks_and_stuck_deliveries_are_explained(setbacks: int, *, is_stuck:
     for _ in range(setbacks):
         claimed = claimed_by_a_worker(one)
         failure = Failure(at=NOW, kind=FailureKind.UNANSWERED, code="UnansweredError", message="no endpoint answers")
-        one = claimed.to_try_again(claimed.current_claim, failure, NOW + 600)
+        one = claimed.after(TryAgain(claimed.current_claim, failure, NOW + 600))
     found = explained(one)
     assert "Axelar is not delivered (no endpoint answers)" in found.reason
     assert ("makes no progress after" in found.reason) is is_stuck

@@ -18,7 +18,7 @@ from bridge.records.spending import (
     SpendBlockedError,
     SpendBounds,
     SpentFor,
-    TotalKeys,
+    total_keys,
 )
 from bridge.records.transactions import BatchedCall, CallBatch, Inclusion, SignedVersion, Slot, SlotRequest, SpendCheck
 from bridge.store import Store, open_store
@@ -50,13 +50,9 @@ def reserved(
 
 
 def gwei(store: Store, of: Message, now: float = 10.0) -> dict[str, int]:
-    keys = TotalKeys.of(BETA, SpentFor.of(of), now)
-    assert keys.message is not None
-    assert keys.sender is not None
-    assert keys.lane is not None
-    named = {"chain": keys.chain, "message": keys.message, "sender": keys.sender, "lane": keys.lane}
-    found = store.spending.totals(keys.all)
-    return {name: found.get(key, 0) for name, key in named.items()}
+    keys = total_keys(BETA, SpentFor.of(of), now)
+    found = store.spending.totals(list(keys.values()))
+    return {bound.name.lower(): found.get(key, 0) for bound, key in keys.items()}
 
 
 def same(amount: int) -> dict[str, int]:
