@@ -286,7 +286,7 @@ class Account:
         A call that was alone in its transaction is charged. If several calls shared it, the faulty one is
         unknown, so none is charged and each is sent alone from now on.
         """
-        if not slot.parts:
+        if not slot.is_shared:
             return TransientError(f"the transaction was rejected: {error}")
         self.unshared.update(slot.transaction_keys)
         return UnansweredError(f"the shared transaction was rejected: {error}")

@@ -433,7 +433,7 @@ class CallBatching:
 
 def receipt_of(transaction_key: str, slot: Slot, receipt: Receipt) -> Receipt:
     """Returns the receipt for one key of a shared transaction. It counts as succeeded if that key's call succeeded."""
-    if not slot.parts or slot.call is None:
+    if not slot.is_shared or slot.call is None:
         return receipt
     made = _calls_made(receipt, slot.call.to)
     return replace(

@@ -98,10 +98,21 @@ class SlotRequest:
 
 @dataclass(frozen=True, slots=True)
 class BatchedCall:
-    """One of the calls that share a transaction."""
+    """One of the calls of a transaction.
+
+    Attributes:
+        transaction_key: Its purpose: an outbox entry's event_id, or another name.
+        gas: Its share of the transaction's gas limit; the shares add up to the whole.
+        spent_for: The message that pays for it; None: its cost counts for the chain alone.
+        gwei: Its cost: an upper bound until its transaction is included.
+        data_gwei: Included in `gwei`: a rollup's data fee, which no receipt lowers.
+    """
 
     transaction_key: str
-    gas: int  # its share of the transaction's gas limit; the shares add up to the whole
+    gas: int
+    spent_for: SpentFor | None = field(default=None, compare=False)
+    gwei: int = field(default=0, compare=False)
+    data_gwei: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +126,6 @@ class CallBatch:
     def of(cls, request: SlotRequest) -> CallBatch:
         """Returns a batch of one call."""
         return cls(request.call, (BatchedCall(request.transaction_key, request.call.gas or 0),))
-
-    @classmethod
-    def closing(cls, nonce: int) -> CallBatch:
-        """Returns a batch with a single no-op call, which uses up an otherwise unused nonce."""
-        return cls(Call(to="", data=b""), (BatchedCall(f"fill nonce {nonce}", 0),))
 
 
 Packing = Callable[[Sequence[SlotRequest]], Sequence[CallBatch]]
@@ -136,20 +142,16 @@ NOOP_GAS: Final = 21_000
 
 _MOST_NAMED: Final = 20  # transaction_keys in one line of a log
 
-SHARED: Final = "shared"
-"""The transaction key of a slot with several keys, which are its parts."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """One nonce of an account on a chain."""
+    """One nonce of an account on a chain. No two open slots of an account have a transaction key in common."""
 
     slot_id: int
     chain_id: int
     account: str
     nonce: int
-    transaction_key: str  # its purpose: an outbox entry's event_id, or another name; equal keys share an open slot
-    parts: tuple[BatchedCall, ...] = ()  # the keys of a SHARED slot, in the order of its calls
+    parts: tuple[BatchedCall, ...]  # in the order of its calls; at least one
     call: Call | None = field(repr=False)  # None for a no-op
     state: SlotState
     reserved_at: float
@@ -160,15 +162,12 @@ class Slot:
     @classmethod
     def reserved(cls, chain_id: int, account: str, nonce: int, batch: CallBatch | None, now: float) -> Slot:
         """Returns a new slot without an id; without a batch, a no-op will close it."""
-        parts = (batch or CallBatch.closing(nonce)).parts
-        is_shared = len(parts) > 1
         return cls(
             slot_id=0,
             chain_id=chain_id,
             account=account,
             nonce=nonce,
-            transaction_key=SHARED if is_shared else parts[0].transaction_key,
-            parts=parts if is_shared else (),
+            parts=batch.parts if batch else (BatchedCall(f"fill nonce {nonce}", 0),),
             call=batch.call if batch else None,
             state=SlotState.RESERVED,
             reserved_at=now,
@@ -177,7 +176,12 @@ class Slot:
     @property
     def transaction_keys(self) -> tuple[str, ...]:
         """The transaction keys that the slot serves."""
-        return tuple(part.transaction_key for part in self.parts) or (self.transaction_key,)
+        return tuple(part.transaction_key for part in self.parts)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several calls share the transaction."""
+        return len(self.parts) > 1
 
     @property
     def named_keys(self) -> str:
@@ -227,15 +231,14 @@ class Slot:
         return replace(self.became(SlotState.BROADCAST), included=None)
 
 
-def costs_of(slot: Slot) -> list[int] | None:
-    """Returns the cost of each of a slot's keys in wei: an upper bound until its transaction is included.
+def costs_of(slot: Slot) -> list[int]:
+    """Returns the cost of each of a slot's parts in wei, without data fees: an upper bound until inclusion.
 
-    Until then, any version may be included, so the most expensive one counts. Keys that share a transaction are
-    charged in proportion to their gas. Returns None if nothing is signed yet, in which case the reserved amount
-    still applies.
+    Until then, any version may be included, so the most expensive one counts. Calls that share a transaction are
+    charged in proportion to their gas. The reserved amounts apply until a version is signed.
     """
     if not slot.versions:
-        return None
+        return [(part.gwei - part.data_gwei) * GWEI for part in slot.parts]
     landed = slot.included
     total = max(_cost_of(slot, version) for version in slot.versions)
     if landed is not None:
@@ -245,7 +248,7 @@ def costs_of(slot: Slot) -> list[int] | None:
             value = slot.call.value if slot.call is not None and landed.succeeded and not version.is_noop else 0
             total = landed.gas_used * version.fees.max_fee + value
     whole = sum(part.gas for part in slot.parts)
-    return [total * part.gas // whole + 1 for part in slot.parts] if whole else [total]
+    return [total * part.gas // whole + 1 for part in slot.parts] if slot.is_shared else [total]
 
 
 def _cost_of(slot: Slot, version: SignedVersion) -> int:
@@ -257,7 +260,6 @@ def _cost_of(slot: Slot, version: SignedVersion) -> int:
 def require_room(
     slot: Slot,
     bounds: SpendBounds,
-    charged: Sequence[tuple[SpentFor | None, int]],
     totals: Callable[[Sequence[TotalKey]], Mapping[TotalKey, int]],
 ) -> None:
     """Checks that the bounds have room for the extra cost of a slot's latest version over earlier versions.
@@ -267,20 +269,19 @@ def require_room(
     Args:
         slot: Slot with the version.
         bounds: Spending bounds.
-        charged: For each of the slot's keys, the message that pays and the amount charged so far in gwei.
         totals: Reads the current totals in gwei.
 
     Raises:
         SpendBlockedError: A bound has no room.
     """
-    costs = costs_of(slot)
-    if costs is None or slot.latest is None or slot.latest.is_noop:
+    if slot.latest is None or slot.latest.is_noop:
         return
-    for (who, gwei), cost in zip(charged, costs, strict=True):
-        keys, wei = total_keys(slot.chain_id, who, slot.reserved_at), cost - gwei * GWEI
+    for part, cost in zip(slot.parts, costs_of(slot), strict=True):
+        keys = total_keys(slot.chain_id, part.spent_for, slot.reserved_at)
+        wei = cost - (part.gwei - part.data_gwei) * GWEI
         if wei > 0:
             known = totals(list(keys.values()))
-            refusal = bounds.refusal(who, keys, known, wei=wei, now=slot.reserved_at)
+            refusal = bounds.refusal(part.spent_for, keys, known, wei=wei, now=slot.reserved_at)
             if refusal is not None:
                 raise SpendBlockedError(refusal)
 
@@ -293,13 +294,11 @@ class SpendCheck:
         price: Gas price that will be offered, in wei per gas.
         bounds: Spending bounds.
         refusals: Refusals by transaction key; filled by `admitted`.
-        spent_for: Message that each admitted call serves, by transaction key; filled by `admitted`.
     """
 
     price: int = 0
     bounds: SpendBounds = UNBOUNDED
     refusals: dict[str, Refusal] = field(default_factory=dict)
-    spent_for: dict[str, SpentFor | None] = field(default_factory=dict)
 
     def keys(self, requests: Iterable[SlotRequest], chain_id: int, now: float) -> list[TotalKey]:
         """Returns the keys of the totals that decide whether requests are admitted."""
@@ -314,7 +313,7 @@ class SpendCheck:
         chain_id: int,
         now: float,
     ) -> Sequence[CallBatch]:
-        """Returns the transactions of all requests that the bounds have room for, in order.
+        """Returns the transactions of all requests that the bounds have room for, in order, with their maximum costs.
 
         The other requests are refused.
 
@@ -329,34 +328,38 @@ class SpendCheck:
         """
         wanted = {one.transaction_key: one for one in requests}
         while True:
-            batches, spent, refused = pack(list(wanted.values())), dict(totals), len(self.refusals)
+            batches = [self._charged(batch, wanted, chain_id) for batch in pack(list(wanted.values()))]
+            spent, refused = dict(totals), len(self.refusals)
             for batch in batches:
                 for part in batch.parts:
-                    who = wanted[part.transaction_key].spent_for if part.transaction_key in wanted else None
-                    wei = self.cost(batch, part) + self.data_fee(batch, part, chain_id)
-                    keys = total_keys(chain_id, who, now)
-                    refusal = self.bounds.refusal(who, keys, spent, wei=wei, now=now)
+                    keys = total_keys(chain_id, part.spent_for, now)
+                    refusal = self.bounds.refusal(part.spent_for, keys, spent, wei=part.gwei * GWEI, now=now)
                     if refusal is not None:
                         self.refusals[part.transaction_key] = refusal
                         continue
-                    self.spent_for[part.transaction_key] = who
                     for key in keys.values():
-                        spent[key] = spent.get(key, 0) + gwei_of(wei)
+                        spent[key] = spent.get(key, 0) + part.gwei
             if len(self.refusals) == refused:
                 return batches
             wanted = {
                 transaction_key: one for transaction_key, one in wanted.items() if transaction_key not in self.refusals
             }
 
-    def cost(self, batch: CallBatch, part: BatchedCall) -> int:
-        """Returns the maximum cost of one part of a transaction in wei; shared calls carry no value."""
-        return part.gas * self.price + batch.call.value
+    def _charged(self, batch: CallBatch, requests: Mapping[str, SlotRequest], chain_id: int) -> CallBatch:
+        """Returns the batch with each call's payer and maximum cost.
 
-    def data_fee(self, batch: CallBatch, part: BatchedCall, chain_id: int) -> int:
-        """Returns a rollup's data fee for one part of a transaction in wei, divided by gas."""
-        whole = sum(one.gas for one in batch.parts)
-        fee = self.bounds.data_fee(chain_id, len(batch.call.data) + _TRANSACTION_BYTES)
-        return fee * part.gas // whole + 1 if fee and whole else 0
+        A rollup's data fee is divided by gas. Calls that share a transaction carry no value.
+        """
+        whole = sum(part.gas for part in batch.parts)
+        data_fee = self.bounds.data_fee(chain_id, len(batch.call.data) + _TRANSACTION_BYTES)
+        parts = []
+        for part in batch.parts:
+            data_gwei = gwei_of(data_fee * part.gas // whole + 1) if data_fee and whole else 0
+            gwei = gwei_of(part.gas * self.price + batch.call.value) + data_gwei
+            request = requests.get(part.transaction_key)
+            who = request.spent_for if request is not None else None
+            parts.append(replace(part, spent_for=who, gwei=gwei, data_gwei=data_gwei))
+        return replace(batch, parts=tuple(parts))
 
 
 class ForbiddenSlotTransitionError(Exception):

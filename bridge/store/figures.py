@@ -23,7 +23,7 @@ from bridge.records.outbox import OutboxState
 from bridge.records.transactions import SlotState
 from bridge.store.counters import counted
 from bridge.store.database import Database
-from bridge.store.tables import outbox, outbox_failures, slot_parts, slots, spending
+from bridge.store.tables import outbox, outbox_failures, slot_parts, slots
 
 _QUEUE = (outbox.c.source_chain, outbox.c.destination_chain, outbox.c.gmp)
 
@@ -135,36 +135,24 @@ class Figures:
         A nonce is reserved for a delivery as soon as its attestation is available. Deliveries by other relayers
         have no nonce here and are left out.
         """
-        key = (outbox.c.message_id, outbox.c.gmp)
-        chosen = select(*key, func.min(slots.c.reserved_at)).group_by(*key)
-        of_alone = chosen.join(slots, slots.c.transaction_key == outbox.c.event_id)
-        of_shared = chosen.join(slot_parts, slot_parts.c.transaction_key == outbox.c.event_id).join(
-            slots, slots.c.slot_id == slot_parts.c.slot_id
-        )
-        first: dict[tuple[bytes, Gmp], float] = {}
-        for query in (of_alone, of_shared):
-            for message_id, gmp, at in self._database.rows(query):
-                delivery = (message_id, Gmp(gmp))
-                first[delivery] = min(first.get(delivery, at), at)
-        return first
+        query = _by_delivery(func.min(slots.c.reserved_at))
+        return {(message_id, Gmp(gmp)): at for message_id, gmp, at in self._database.rows(query)}
 
     def paid(self) -> dict[tuple[bytes, Gmp], int]:
         """Returns the gas cost of included deliveries on their destination, in gwei, by message and GMP.
 
         Reverted transactions are included. The cost of a shared transaction is divided among its deliveries by gas.
         """
-        in_part = (slot_parts.c.slot_id == spending.c.slot_id) & (slot_parts.c.position == spending.c.position)
-        of = outbox.c.event_id == func.coalesce(slot_parts.c.transaction_key, slots.c.transaction_key)
-        query = (
-            select(outbox.c.message_id, outbox.c.gmp, func.sum(spending.c.gwei))
-            .select_from(spending)
-            .join(slots, slots.c.slot_id == spending.c.slot_id)
-            .outerjoin(slot_parts, in_part)
-            .join(outbox, of)
-            .where(slots.c.state.in_([SlotState.INCLUDED, SlotState.FINAL]))
-            .group_by(outbox.c.message_id, outbox.c.gmp)
-        )
+        included = slots.c.state.in_([SlotState.INCLUDED, SlotState.FINAL])
+        query = _by_delivery(func.sum(slot_parts.c.gwei)).where(included)
         return {(message_id, Gmp(gmp)): int(gwei) for message_id, gmp, gwei in self._database.rows(query)}
+
+
+def _by_delivery(value: ColumnElement[Any]) -> Select[Any]:
+    """Selects an aggregate over the nonces of each delivery, by message and GMP."""
+    key = (outbox.c.message_id, outbox.c.gmp)
+    parts = select(*key, value).join(slot_parts, slot_parts.c.transaction_key == outbox.c.event_id)
+    return parts.join(slots, slots.c.slot_id == slot_parts.c.slot_id).group_by(*key)
 
 
 def _up_to(counts: Mapping[tuple[Any, ...], float], queue: tuple[Any, ...], bucket: int) -> int:

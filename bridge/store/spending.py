@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
 
-from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, select, update
 
 from bridge.protocol.lanes import Lane
 from bridge.records.spending import (
@@ -15,31 +15,25 @@ from bridge.records.spending import (
     Blocked,
     Bound,
     LaneSpent,
-    SpentFor,
     TotalKey,
     day_of,
     gwei_of,
     lane_of,
     total_keys,
 )
-from bridge.records.transactions import CallBatch, Slot, SpendCheck, costs_of
+from bridge.records.transactions import BatchedCall, Slot, costs_of
 from bridge.store.database import Database, insert_into
-from bridge.store.tables import spending, spending_blocked, spending_totals
+from bridge.store.tables import slot_parts, spending_blocked, spending_totals
 
 _AT_ONCE: Final = 500  # totals per query
-_OF_SLOTS = (
-    select(spending)
-    .where(spending.c.slot_id.in_(bindparam("slot_ids", expanding=True)))
-    .order_by(spending.c.slot_id, spending.c.position)
-)
 _TOTALS = select(spending_totals.c.of, spending_totals.c.gwei).where(
     spending_totals.c.chain_id == bindparam("chain"),
     spending_totals.c.day == bindparam("on"),
     spending_totals.c.of.in_(bindparam("names", expanding=True)),
 )
 _CHANGE = (
-    update(spending)
-    .where(spending.c.slot_id == bindparam("slot"), spending.c.position == bindparam("place"))
+    update(slot_parts)
+    .where(slot_parts.c.slot_id == bindparam("slot"), slot_parts.c.position == bindparam("place"))
     .values(gwei=bindparam("now_gwei"))
 )
 
@@ -147,49 +141,26 @@ def totals_of(connection: Connection, keys: Sequence[TotalKey]) -> dict[TotalKey
     return found
 
 
-def reserved(connection: Connection, given: Sequence[tuple[Slot, CallBatch]], check: SpendCheck) -> None:
-    """Records the maximum cost of new slots, by the message that each one serves."""
-    rows, added = [], Counter[TotalKey]()
-    for slot, batch in given:
-        for position, part in enumerate(batch.parts):
-            who = check.spent_for.get(part.transaction_key)
-            data = gwei_of(check.data_fee(batch, part, slot.chain_id))
-            gwei = gwei_of(check.cost(batch, part)) + data
-            rows.append(_row(slot, position, who, gwei, data))
-            for key in total_keys(slot.chain_id, who, slot.reserved_at).values():
-                added[key] += gwei
-    if rows:
-        connection.execute(insert(spending), rows)
-        _add_to_totals(connection, added)
-
-
-def settle(connection: Connection, slots: Sequence[Slot]) -> None:
-    """Updates the recorded cost of slots to what they have actually cost so far."""
-    by_id = {slot.slot_id: costs for slot in slots if (costs := costs_of(slot))}
-    if not by_id:
-        return
-    changes, added = [], Counter[TotalKey]()
-    for row in connection.execute(_OF_SLOTS, {"slot_ids": list(by_id)}).mappings().all():
-        costs = by_id[row["slot_id"]]
-        gwei = gwei_of(costs[row["position"]]) + row["data_gwei"]
-        if gwei == row["gwei"]:
-            continue
-        changes.append({"slot": row["slot_id"], "place": row["position"], "now_gwei": gwei})
-        for total in total_keys(row["chain_id"], _spent_for(row), row["reserved_at"]).values():
-            added[total] += gwei - row["gwei"]
+def settle(connection: Connection, slots: Iterable[Slot]) -> None:
+    """Updates the stored cost of slots to what they have actually cost so far."""
+    changes, grown = [], []
+    for slot in slots:
+        for position, (part, cost) in enumerate(zip(slot.parts, costs_of(slot), strict=True)):
+            gwei = gwei_of(cost) + part.data_gwei
+            if gwei != part.gwei:
+                changes.append({"slot": slot.slot_id, "place": position, "now_gwei": gwei})
+                grown.append((slot, part, gwei - part.gwei))
     if changes:
         connection.execute(_CHANGE, changes)
-        _add_to_totals(connection, added)
+        add_costs(connection, grown)
 
 
-def spent_for(connection: Connection, slot_id: int) -> list[tuple[SpentFor | None, int]]:
-    """Returns, for each transaction key of a slot, the message it pays for and its cost (gas plus value) in gwei."""
-    found = connection.execute(_OF_SLOTS, {"slot_ids": [slot_id]}).mappings()
-    return [(_spent_for(row), row["gwei"] - row["data_gwei"]) for row in found]
-
-
-def _add_to_totals(connection: Connection, added: Mapping[TotalKey, int]) -> None:
-    """Adds amounts to totals, in a fixed order to avoid deadlocks."""
+def add_costs(connection: Connection, costs: Iterable[tuple[Slot, BatchedCall, int]]) -> None:
+    """Adds costs in gwei of parts of slots to the totals, in a fixed order to avoid deadlocks."""
+    added = Counter[TotalKey]()
+    for slot, part, gwei in costs:
+        for key in total_keys(slot.chain_id, part.spent_for, slot.reserved_at).values():
+            added[key] += gwei
     rows = [
         {"chain_id": key.chain_id, "day": key.day, "of": key.of, "gwei": added[key]}
         for key in sorted(added)
@@ -200,25 +171,3 @@ def _add_to_totals(connection: Connection, added: Mapping[TotalKey, int]) -> Non
     adding = insert_into(connection, spending_totals)
     summed = {"gwei": spending_totals.c.gwei + adding.excluded.gwei}
     connection.execute(adding.on_conflict_do_update(index_elements=["chain_id", "day", "of"], set_=summed), rows)
-
-
-def _row(slot: Slot, position: int, who: SpentFor | None, gwei: int, data_gwei: int) -> dict[str, Any]:
-    return {
-        "slot_id": slot.slot_id,
-        "position": position,
-        "chain_id": slot.chain_id,
-        "reserved_at": slot.reserved_at,
-        "message_id": who and who.message_id,
-        "sender": who and who.sender,
-        "source_chain": who and who.lane.source_chain,
-        "destination_chain": who and who.lane.destination_chain,
-        "gwei": gwei,
-        "data_gwei": data_gwei,
-    }
-
-
-def _spent_for(row: Any) -> SpentFor | None:
-    if row["message_id"] is None:
-        return None
-    lane = Lane(row["source_chain"], row["destination_chain"])
-    return SpentFor(row["message_id"], row["sender"], lane)

@@ -215,7 +215,6 @@ slots = Table(
     Column("chain_id", BigInteger, nullable=False),
     Column("account", String, nullable=False),
     Column("nonce", BigInteger, nullable=False),
-    Column("transaction_key", String, nullable=False),
     # the call; null for a no-op
     Column("call_to", String),
     Column("call_data", LargeBinary),
@@ -230,19 +229,25 @@ slots = Table(
     Column("succeeded", Boolean),
     UniqueConstraint("chain_id", "account", "nonce"),
     Index(None, "chain_id", "account", "state"),
-    Index(None, "transaction_key"),
     Index(None, "reserved_at"),
     sqlite_autoincrement=True,
 )
 
-# The keys of slots that several deliveries share, with each one's part of the gas limit.
+# The calls of each slot's transaction, with their costs: upper bounds until a block includes it.
 slot_parts = Table(
     "slot_parts",
     METADATA,
     Column("slot_id", _SERIAL, ForeignKey("slots.slot_id"), primary_key=True, autoincrement=False),
     _key("position", Integer),
     Column("transaction_key", String, nullable=False),
-    Column("gas", BigInteger, nullable=False),
+    Column("gas", BigInteger, nullable=False),  # its share of the gas limit
+    # the message that pays; null: the cost counts for the chain alone
+    Column("message_id", LargeBinary),
+    Column("sender", LargeBinary),
+    Column("source_chain", BigInteger),
+    Column("destination_chain", BigInteger),
+    Column("gwei", BigInteger, nullable=False),
+    Column("data_gwei", BigInteger, nullable=False),  # the rollup's data fee, which no receipt lowers
     Index(None, "transaction_key"),
 )
 
@@ -257,22 +262,6 @@ signed_versions = Table(
     Column("priority_fee", BigInteger, nullable=False),
     Column("signed_at", Double, nullable=False),
     Column("is_noop", Boolean, nullable=False),
-)
-
-# The cost of each slot by key: an upper bound until a block includes it. Without a message it counts for the chain alone.
-spending = Table(
-    "spending",
-    METADATA,
-    Column("slot_id", _SERIAL, ForeignKey("slots.slot_id"), primary_key=True, autoincrement=False),
-    _key("position", Integer),
-    Column("chain_id", BigInteger, nullable=False),
-    Column("reserved_at", Double, nullable=False),
-    Column("message_id", LargeBinary),
-    Column("sender", LargeBinary),
-    Column("source_chain", BigInteger),
-    Column("destination_chain", BigInteger),
-    Column("gwei", BigInteger, nullable=False),
-    Column("data_gwei", BigInteger, nullable=False),  # the rollup's data fee, which no receipt lowers
 )
 
 spending_totals = Table(

@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import (
-    BindParameter,
     Connection,
     RowMapping,
     Select,
@@ -23,16 +23,15 @@ from sqlalchemy import (
     update,
 )
 
+from bridge.protocol.lanes import Lane
 from bridge.protocol.ports import Call, Fees
 from bridge.records.observations import BlockRef
 from bridge.records.outbox import Claim
-from bridge.records.spending import UNBOUNDED, SpendBounds
+from bridge.records.spending import UNBOUNDED, SpendBounds, SpentFor
 from bridge.records.transactions import (
     OPEN_STATES,
     SENT_STATES,
-    SHARED,
     BatchedCall,
-    CallBatch,
     Inclusion,
     Packing,
     SignedVersion,
@@ -44,8 +43,8 @@ from bridge.records.transactions import (
     require_room,
 )
 from bridge.store.database import Database
-from bridge.store.spending import reserved, settle, spending_on, spent_for, totals_of
-from bridge.store.tables import outbox, signed_versions, slot_parts, slots, spending
+from bridge.store.spending import add_costs, settle, spending_on, totals_of
+from bridge.store.tables import outbox, signed_versions, slot_parts, slots
 
 _OPEN = slots.c.state.in_([state.value for state in OPEN_STATES])
 _IN_ORDER = (slots.c.chain_id, slots.c.account, slots.c.nonce)
@@ -59,9 +58,8 @@ _GOOD_CLAIMS = select(outbox.c.event_id, outbox.c.claimed_by, outbox.c.fence).wh
     outbox.c.state == "CLAIMED",
     outbox.c.orphaned_at.is_(None),
 )
-_KEYS: BindParameter[Any] = bindparam("transaction_keys", expanding=True)
-_FOR_ANY = slots.c.transaction_key.in_(_KEYS) | slots.c.slot_id.in_(
-    select(slot_parts.c.slot_id).where(slot_parts.c.transaction_key.in_(_KEYS))  # alone or among others
+_FOR_ANY = slots.c.slot_id.in_(
+    select(slot_parts.c.slot_id).where(slot_parts.c.transaction_key.in_(bindparam("transaction_keys", expanding=True)))
 )
 _OPEN_FOR_ANY = select(slots).where(_OF_ACCOUNT, _FOR_ANY, _OPEN).order_by(*_IN_ORDER)
 _OPEN_OF_ACCOUNT = select(slots).where(_OF_ACCOUNT, _OPEN).order_by(*_IN_ORDER)
@@ -147,9 +145,7 @@ class TransactionLedger:
             batches = check.admitted(list(wanted.values()), pack, totals, chain_id=chain_id, now=now)
             numbered = enumerate(batches, first)
             blanks = [Slot.reserved(chain_id, account, nonce, batch, now) for nonce, batch in numbered]
-            fresh = _new_slots(connection, blanks)
-            reserved(connection, list(zip(fresh, batches, strict=True)), check)
-            for slot in fresh:
+            for slot in _new_slots(connection, blanks):
                 known.update(dict.fromkeys(slot.transaction_keys, slot))
         return [
             known.get(one.transaction_key) if is_good else None for one, is_good in zip(requests, good, strict=True)
@@ -164,7 +160,6 @@ class TransactionLedger:
             if existing:
                 return existing[0]
             (slot,) = _new_slots(connection, [Slot.reserved(chain_id, account, nonce, None, now)])
-            reserved(connection, [(slot, CallBatch.closing(nonce))], SpendCheck())
             return slot
 
     def sign(
@@ -185,8 +180,7 @@ class TransactionLedger:
             if latest != replaces or not (slot.is_open or slot.state is SlotState.USED_EXTERNALLY):
                 return False
             signed = slot.signed(version)
-            charged = spent_for(connection, slot_id)
-            require_room(signed, bounds, charged, lambda keys: totals_of(connection, keys))
+            require_room(signed, bounds, lambda keys: totals_of(connection, keys))
             _save(connection, signed)
             settle(connection, [signed])
             row = _version_row(slot_id, len(slot.versions), version)
@@ -281,7 +275,7 @@ class TransactionLedger:
         """
         with self._database.transaction() as connection:
             ids = list(connection.execute(_OLD, {"before": before, "limit": limit}).scalars())
-            for table in (signed_versions, slot_parts, spending, slots):
+            for table in (signed_versions, slot_parts, slots):
                 connection.execute(delete(table).where(table.c.slot_id.in_(ids)))
         return len(ids)
 
@@ -318,23 +312,15 @@ def _slots(connection: Connection, query: Select[Any], values: Mapping[str, Any]
     found = connection.execute(query, values).mappings().all()
     if not found:
         return []
-    versions = connection.execute(_VERSIONS, {"slot_ids": [row["slot_id"] for row in found]}).mappings()
-    by_slot = {
-        slot_id: tuple(_version_from(row) for row in group)
-        for slot_id, group in groupby(versions, key=lambda row: row["slot_id"])
-    }
-    parts = _parts(connection, [row["slot_id"] for row in found if row["transaction_key"] == SHARED])
-    return [_slot_from(row, by_slot.get(row["slot_id"], ()), parts.get(row["slot_id"], ())) for row in found]
-
-
-def _parts(connection: Connection, slot_ids: Sequence[int]) -> dict[int, tuple[BatchedCall, ...]]:
-    if not slot_ids:
-        return {}
-    found = connection.execute(_PARTS, {"slot_ids": slot_ids}).mappings()
-    return {
-        slot_id: tuple(BatchedCall(row["transaction_key"], row["gas"]) for row in group)
-        for slot_id, group in groupby(found, key=lambda row: row["slot_id"])
-    }
+    these = {"slot_ids": [row["slot_id"] for row in found]}
+    versions, parts = (
+        {
+            slot_id: list(group)
+            for slot_id, group in groupby(connection.execute(query, these).mappings(), key=itemgetter("slot_id"))
+        }
+        for query in (_VERSIONS, _PARTS)
+    )
+    return [_slot_from(row, versions.get(row["slot_id"], []), parts[row["slot_id"]]) for row in found]
 
 
 def _slot(connection: Connection, slot_id: int) -> Slot:
@@ -373,9 +359,8 @@ def _new_slots(connection: Connection, blanks: Sequence[Slot]) -> list[Slot]:
     )
     ids = {row.nonce: row.slot_id for row in made}
     fresh = [replace(blank, slot_id=ids[blank.nonce]) for blank in blanks]
-    parts = [row for slot in fresh for row in _part_rows(slot)]
-    if parts:
-        connection.execute(insert(slot_parts), parts)
+    connection.execute(insert(slot_parts), [row for slot in fresh for row in _part_rows(slot)])
+    add_costs(connection, [(slot, part, part.gwei) for slot in fresh for part in slot.parts])
     return fresh
 
 
@@ -389,7 +374,6 @@ def _slot_columns(slot: Slot) -> dict[str, Any]:
         "chain_id": slot.chain_id,
         "account": slot.account,
         "nonce": slot.nonce,
-        "transaction_key": slot.transaction_key,
         "call_to": slot.call and slot.call.to,
         "call_data": slot.call and slot.call.data,
         "call_value": slot.call and str(slot.call.value),
@@ -415,13 +399,32 @@ def _inclusion_columns(slot: Slot) -> dict[str, Any]:
 def _part_rows(slot: Slot) -> list[dict[str, Any]]:
     """Returns the columns of `slot_parts` for each part of a slot."""
     return [
-        {"slot_id": slot.slot_id, "position": position, "transaction_key": part.transaction_key, "gas": part.gas}
+        {
+            "slot_id": slot.slot_id,
+            "position": position,
+            "transaction_key": part.transaction_key,
+            "gas": part.gas,
+            "message_id": part.spent_for and part.spent_for.message_id,
+            "sender": part.spent_for and part.spent_for.sender,
+            "source_chain": part.spent_for and part.spent_for.lane.source_chain,
+            "destination_chain": part.spent_for and part.spent_for.lane.destination_chain,
+            "gwei": part.gwei,
+            "data_gwei": part.data_gwei,
+        }
         for position, part in enumerate(slot.parts)
     ]
 
 
-def _slot_from(row: RowMapping, versions: tuple[SignedVersion, ...], parts: tuple[BatchedCall, ...]) -> Slot:
-    """Builds a slot from its row, its signed versions, and the keys that share it."""
+def _part_from(row: RowMapping) -> BatchedCall:
+    """Builds one part of a slot from its row."""
+    who = None
+    if row["message_id"] is not None:
+        who = SpentFor(row["message_id"], row["sender"], Lane(row["source_chain"], row["destination_chain"]))
+    return BatchedCall(row["transaction_key"], row["gas"], who, row["gwei"], row["data_gwei"])
+
+
+def _slot_from(row: RowMapping, versions: Sequence[RowMapping], parts: Sequence[RowMapping]) -> Slot:
+    """Builds a slot from its row, and those of its signed versions and parts."""
     call = included = None
     if row["call_to"] is not None:
         call = Call(to=row["call_to"], data=row["call_data"], value=int(row["call_value"]), gas=row["call_gas"])
@@ -433,12 +436,11 @@ def _slot_from(row: RowMapping, versions: tuple[SignedVersion, ...], parts: tupl
         chain_id=row["chain_id"],
         account=row["account"],
         nonce=row["nonce"],
-        transaction_key=row["transaction_key"],
-        parts=parts,
+        parts=tuple(map(_part_from, parts)),
         call=call,
         state=SlotState(row["state"]),
         reserved_at=row["reserved_at"],
-        versions=versions,
+        versions=tuple(map(_version_from, versions)),
         broadcast_at=row["broadcast_at"],
         included=included,
     )

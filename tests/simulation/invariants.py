@@ -171,8 +171,7 @@ def _nonce_complaints(history: History, chain_id: int, account: str) -> list[str
     ledger = history.store.transactions
     open_slots = ledger.open_slots(chain_id, account)
     found = [
-        f"nonce {slot.nonce} of {account} on {chain_id} is {slot.state} for {slot.transaction_key}"
-        for slot in open_slots
+        f"nonce {slot.nonce} of {account} on {chain_id} is {slot.state} for {slot.named_keys}" for slot in open_slots
     ]
     included = [ledger.slot(slot_id) for ids in ledger.included_slots(chain_id, account).values() for slot_id in ids]
     found += (f"nonce {slot.nonce} of {account} on {chain_id} is not final" for slot in included)

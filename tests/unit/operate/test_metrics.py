@@ -143,13 +143,11 @@ def fill(store: Store) -> None:
     for slot in slots:
         assert slot is not None
         version = SignedVersion(
-            hash=word(slot.transaction_key), raw=b"", fees=Fees(20 * GWEI, 2), signed_at=now, is_noop=False
+            hash=word(slot.named_keys), raw=b"", fees=Fees(20 * GWEI, 2), signed_at=now, is_noop=False
         )
         store.transactions.sign(slot.slot_id, version, replaces=None)
     assert slots[0] is not None
-    store.transactions.include(
-        [(slots[0].slot_id, Inclusion(word(slots[0].transaction_key), block(9), succeeded=False))]
-    )
+    store.transactions.include([(slots[0].slot_id, Inclusion(word(slots[0].named_keys), block(9), succeeded=False))])
     store.observations.record(
         observed_range(
             message(5, kind=Kind.STATE_SYNC),

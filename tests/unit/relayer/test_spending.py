@@ -176,9 +176,7 @@ def failures(store: Store, sent: Sent | None = None) -> int:
     """How many executions have failed in a block."""
     transaction_key = "execute/" if sent is None else f"execute/0x{sent.message.id.hex()}/"
     slots = [
-        slot
-        for slot in store.transactions.slots(BETA, RELAYER.address)
-        if slot.transaction_key.startswith(transaction_key)
+        slot for slot in store.transactions.slots(BETA, RELAYER.address) if slot.named_keys.startswith(transaction_key)
     ]
     return sum(slot.included is not None and not slot.included.succeeded for slot in slots)
 

@@ -91,7 +91,7 @@ def test_what_a_bound_has_no_room_for_gets_no_nonce_and_says_why(
 ) -> None:
     one = message(1)
     given, check = reserved(store, request(one, "a"), request(one, "b"), bounds=bounds)
-    assert [slot and slot.transaction_key for slot in given] == ["a", None]
+    assert [slot and slot.named_keys for slot in given] == ["a", None]
     (refusal,) = check.refusals.values()
     assert refusal.bound is bound
     assert text in refusal.why
@@ -117,7 +117,7 @@ def test_one_sender_at_its_bound_keeps_no_other_waiting(store: Store) -> None:
     mine, others = message(1), replace(message(2), sender=word("another"))
     bounds = SpendBounds(sender=COST)
     given, check = reserved(store, request(mine, "a"), request(mine, "b"), request(others, "c"), bounds=bounds)
-    assert [slot and slot.transaction_key for slot in given] == ["a", None, "c"]
+    assert [slot and slot.named_keys for slot in given] == ["a", None, "c"]
     assert set(check.refusals) == {"b"}
 
 

@@ -83,7 +83,7 @@ def test_lost_claims_alone_get_no_nonce(store: Store) -> None:
     nothing, first, known, again, new = store.transactions.reserve(BETA, ACCOUNT, requests, first_nonce=0, now=4)
     assert (nothing, known, again) == (None, under_way, first)
     assert [slot and slot.nonce for slot in (first, new)] == [1, 2]
-    assert [slot.transaction_key for slot in store.transactions.open_slots(BETA, ACCOUNT)] == [
+    assert [slot.named_keys for slot in store.transactions.open_slots(BETA, ACCOUNT)] == [
         "under way",
         "held",
         "new",
@@ -224,7 +224,7 @@ def test_old_slots_are_forgotten_but_the_highest_nonce(store: Store) -> None:
     assert store.transactions.forget(1.0, 9) == 0, "reserved at that moment, not before"
     assert store.transactions.forget(2.0, 1) == 1
     assert store.transactions.forget(2.0, 9) == 1
-    assert [slot.transaction_key for slot in store.transactions.slots(BETA, ACCOUNT)] == ["open"]
+    assert [slot.named_keys for slot in store.transactions.slots(BETA, ACCOUNT)] == ["open"]
 
     last = signed(store, "last")
     assert last.nonce == 3
