@@ -1,9 +1,9 @@
-"""Implements the `Chain` port over JSON-RPC, with the aiohttp transport of `bridge.evm.transport`."""
+"""Implements the `Chain` port over JSON-RPC, with the endpoints of `bridge.evm.endpoints`."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType, TracebackType
@@ -14,7 +14,8 @@ from eth_utils import decode_hex
 from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
 
-from bridge.evm.endpoint_policy import EndpointPolicy, EndpointState, KnownBlock
+from bridge.evm.endpoint_policy import EndpointPolicy
+from bridge.evm.endpoints import Endpoints, EndpointState, KnownBlock
 from bridge.evm.rpc_answers import (
     DisagreementError,
     Meaning,
@@ -26,7 +27,6 @@ from bridge.evm.rpc_answers import (
     decoder_of,
     revert_data,
 )
-from bridge.evm.transport import Endpoints
 from bridge.protocol.deployment import Deployment, FinalityTag
 from bridge.protocol.ports import (
     Block,
@@ -117,19 +117,19 @@ class EvmChain:
     @property
     def _name(self) -> str:
         """Returns the chain's name for errors."""
-        return self._endpoints.pool.chain
+        return self._endpoints.chain
 
     @property
     def endpoint_states(self) -> list[EndpointState]:
         """Returns the state of each endpoint."""
-        return self._endpoints.pool.states
+        return self._endpoints.states
 
     async def head(self) -> Block:
         """See `Chain.head`."""
         blocks = await self._opinions("the newest block", self._to_remembered, "eth_getBlockByNumber", "latest", False)
-        number = _reached([block.number for block in blocks], self._endpoints.agreement)
+        number = _reached([block.number for block in blocks], self._endpoints.policy.agreement)
         same = [block for block in blocks if block.number == number]
-        if all(block == same[0] for block in same) and len(same) >= self._endpoints.agreement:
+        if all(block == same[0] for block in same) and len(same) >= self._endpoints.policy.agreement:
             return same[0]
         agreed = await self.block(number)  # endpoints lag, and a malicious one may invent its head
         if agreed is None:
@@ -150,15 +150,15 @@ class EvmChain:
         except RpcError as error:
             raise as_port_error(error, self._chain_id) from error
         heights = [block.number for block in blocks if block is not None]
-        if len(heights) < self._endpoints.agreement:
+        if len(heights) < self._endpoints.policy.agreement:
             raise UnansweredError(f"the nodes of {self._name} report no {tag} block yet; {_NO_TAG}")
-        return _reached(heights, self._endpoints.agreement)
+        return _reached(heights, self._endpoints.policy.agreement)
 
     async def block(self, number: int) -> Block | None:
         """See `Chain.block`."""
         decoder = self._block_decoder(number)
         block: Block | None = await self._look_up(
-            f"block {number}", decoder, _sum_of_block, "eth_getBlockByNumber", hex(number), False
+            f"block {number}", decoder, "eth_getBlockByNumber", hex(number), False
         )
         return block
 
@@ -199,7 +199,7 @@ class EvmChain:
 
         request = Request("eth_getLogs", (criteria,))
         logs: list[Log] = await self._endpoints.agreed(
-            _sum_of_logs, request, decoder_of(f"the response with logs of {what}", decoder)
+            request, decoder_of(f"the response with logs of {what}", decoder)
         )
         return logs
 
@@ -207,7 +207,7 @@ class EvmChain:
         """See `Chain.call`."""
         at = "latest" if block is None else hex(block)
         what, request = f"the answer of {call.to} to a call", _to_json(call, sender)
-        answer: bytes = await self._look_up(what, to_values(call.returns), str, "eth_call", request, at)
+        answer: bytes = await self._look_up(what, to_values(call.returns), "eth_call", request, at)
         return answer
 
     async def estimate_gas(self, call: Call, sender: str) -> int:
@@ -224,9 +224,7 @@ class EvmChain:
         request = Request("eth_simulateV1", ({"blockStateCalls": blocks, "validation": False}, "latest"))
         try:
             # Endpoints may simulate on different heads, so only the calls' results must agree.
-            answer = await self._endpoints.agreed(
-                _sum_of_simulation, request, decoder_of("a simulation", _to_simulated)
-            )
+            answer = await self._endpoints.agreed(request, decoder_of("a simulation", _to_simulated))
         except RpcError as error:
             raise as_port_error(error, self._chain_id) from error
         results: list[Simulated] = answer
@@ -238,11 +236,11 @@ class EvmChain:
         """See `Chain.fees`."""
         answers = await self._opinions("the newest block", to_base_fee, "eth_getBlockByNumber", "latest", False)
         bases = [base for base in answers if base is not None]
-        if len(bases) < self._endpoints.agreement:
+        if len(bases) < self._endpoints.policy.agreement:
             raise UnansweredError(
                 f"the endpoints of {self._name} report no base fee; Waybill sends EIP-1559 transactions only"
             )
-        base = _reached(bases, self._endpoints.agreement)
+        base = _reached(bases, self._endpoints.policy.agreement)
         offer = await self._amount("the priority fee", to_int, "eth_maxPriorityFeePerGas")
         priority = max(offer, _LEAST_PRIORITY_FEE)
         offered = _BASE_FEE_MARGIN * base + priority
@@ -254,7 +252,7 @@ class EvmChain:
         """See `Chain.broadcast`."""
         try:
             request = Request("eth_sendRawTransaction", (_hex(transaction),))
-            await self._endpoints.agreed(_is_taken, request, lambda answer: answer)
+            await self._endpoints.agreed(request, lambda _answer: True)
         except RpcError as error:
             meaning = error.meaning
             if meaning is Meaning.ALREADY_KNOWN:
@@ -276,7 +274,7 @@ class EvmChain:
         """See `Chain.receipt`."""
         name, decoder = _hex(transaction_hash), _receipt_decoder(transaction_hash)
         receipt: Receipt | None = await self._look_up(
-            f"the receipt of {name}", decoder, _sum_of_receipt, "eth_getTransactionReceipt", name
+            f"the receipt of {name}", decoder, "eth_getTransactionReceipt", name
         )
         return receipt
 
@@ -294,31 +292,28 @@ class EvmChain:
 
     async def code(self, address: str) -> bytes:
         """Returns the code at an address, or empty bytes if there is none."""
-        code: bytes = await self._look_up(f"the code of {address}", to_bytes, str, "eth_getCode", address, "latest")
+        code: bytes = await self._look_up(f"the code of {address}", to_bytes, "eth_getCode", address, "latest")
         return code
 
     async def _knows(self, transaction_hash: bytes) -> bool:
-        name = _hex(transaction_hash)
-        answer = await self._look_up(
-            "a transaction", lambda transaction: transaction, _is_there, "eth_getTransactionByHash", name
+        is_there: bool = await self._look_up(
+            "a transaction", lambda answer: answer is not None, "eth_getTransactionByHash", _hex(transaction_hash)
         )
-        return answer is not None
+        return is_there
 
-    async def _look_up(
-        self, what: str, decoder: Callable[[Any], Any], essence: Callable[[Any], Hashable], method: str, *params: Any
-    ) -> Any:
+    async def _look_up(self, what: str, decoder: Callable[[Any], Any], method: str, *params: Any) -> Any:
         """Returns the decoded result that enough endpoints agree on.
 
         `decoder` may raise any error for malformed results.
         """
         try:
-            return await self._endpoints.agreed(essence, Request(method, params), decoder_of(what, decoder))
+            return await self._endpoints.agreed(Request(method, params), decoder_of(what, decoder))
         except RpcError as error:
             raise as_port_error(error, self._chain_id) from error
 
     async def _amount(self, what: str, decoder: Callable[[Any], int], method: str, *params: Any) -> int:
         """Returns the highest value of a monotonic quantity, such as the head, that enough endpoints have reached."""
-        return _reached(await self._opinions(what, decoder, method, *params), self._endpoints.agreement)
+        return _reached(await self._opinions(what, decoder, method, *params), self._endpoints.policy.agreement)
 
     async def _opinions(self, what: str, decoder: Callable[[Any], _T], method: str, *params: Any) -> list[_T]:
         """Returns well-formed results from at least as many endpoints as `agreement` requires."""
@@ -341,8 +336,8 @@ class EvmChain:
         If a single endpoint suffices, remembers the header so that a second endpoint can be checked by it.
         """
         block = to_block(answer)
-        if self._endpoints.agreement == 1:
-            self._endpoints.pool.remember(KnownBlock(block.number, block.hash))
+        if self._endpoints.policy.agreement == 1:
+            self._endpoints.remember(KnownBlock(block.number, block.hash))
         return block
 
     def _to_remembered_or_none(self, answer: Any) -> Block | None:
@@ -399,41 +394,6 @@ def _hex(data: bytes) -> str:
     return "0x" + data.hex()
 
 
-def _sum_of_block(answer: Any) -> Hashable:
-    """Returns the fields of a block that endpoints must agree on.
-
-    These are all fields that Waybill uses, since any of the agreeing results may be returned.
-    """
-    if not isinstance(answer, dict):
-        return None
-    return tuple(str(answer.get(name)).lower() for name in ("number", "hash", "parentHash", "timestamp"))
-
-
-def _sum_of_logs(answer: Any) -> Hashable:
-    """Returns the fields of logs that endpoints must agree on, which are positions and contents."""
-    if not isinstance(answer, list):
-        return None
-    names = ("blockNumber", "blockHash", "transactionHash", "logIndex", "address", "topics", "data")
-    entries = ([str(log.get(name)).lower() for name in names] + [str(bool(log.get("removed")))] for log in answer)
-    return tuple(sorted(str(entry) for entry in entries))
-
-
-def _sum_of_receipt(answer: Any) -> Hashable:
-    if not isinstance(answer, dict):
-        return None
-    names = ("transactionHash", "blockNumber", "blockHash", "status", "gasUsed")
-    return tuple(str(answer.get(name)).lower() for name in names), _sum_of_logs(answer.get("logs"))
-
-
-def _is_there(answer: Any) -> Hashable:
-    return answer is not None
-
-
-def _is_taken(_answer: Any) -> Hashable:
-    """Treats all non-error responses to a broadcast as equal."""
-    return True
-
-
 def to_int(quantity: str) -> int:
     """Decodes a JSON-RPC quantity."""
     if not quantity.startswith("0x"):
@@ -458,10 +418,6 @@ def to_values(types: Sequence[str]) -> Callable[[str], bytes]:
         return answer
 
     return check
-
-
-def _sum_of_simulation(answer: Any) -> Hashable:
-    return tuple(_to_simulated(answer))
 
 
 def to_block(block: Mapping[str, Any]) -> Block:

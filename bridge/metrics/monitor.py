@@ -13,7 +13,7 @@ from typing import Final, Protocol, TypeVar
 import structlog
 
 from bridge.evm.chain import EvmChain
-from bridge.evm.endpoint_policy import EndpointState
+from bridge.evm.endpoints import EndpointState
 from bridge.evm.ttl_cache import AsyncCached, Cached
 from bridge.metrics.samples import Samples
 from bridge.metrics.stored import add_letters, add_stored

@@ -13,7 +13,8 @@ from typing import Final, Self
 import pyarrow as pa
 from eth_utils.address import to_checksum_address
 
-from bridge.evm.endpoint_policy import EndpointPolicy, KnownBlock
+from bridge.evm.endpoint_policy import EndpointPolicy
+from bridge.evm.endpoints import KnownBlock
 from bridge.evm.rpc_answers import Request, TransientRpcError, UnknownBlockError
 from bridge.evm.transport import Connect, HttpExchange
 from bridge.protocol.deployment import ChainDeployment

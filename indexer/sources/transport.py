@@ -1,4 +1,4 @@
-"""Blocking JSON-RPC client for one chain, built on the relayer's client (`bridge.evm.transport`)."""
+"""Blocks on the relayer's client for one chain (`bridge.evm.endpoints`)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import asyncio
 import atexit
 import threading
 import time
-from asyncio import sleep
 from collections.abc import Callable, Coroutine, Sequence
 from functools import cache
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
-from bridge.evm.endpoint_policy import Endpoint, EndpointPolicy, EndpointPool, KnownBlock, Pace
-from bridge.evm.rpc_answers import Request, RpcError, result_of
-from bridge.evm.transport import Connect, Exchange, HttpExchange
+from bridge.evm.endpoint_policy import EndpointPolicy, Pace
+from bridge.evm.endpoints import Endpoints, KnownBlock
+from bridge.evm.rpc_answers import Request, RpcError
+from bridge.evm.transport import Connect, HttpExchange
 
 Result = TypeVar("Result")
 
@@ -25,7 +24,7 @@ def as_it_is(result: Any) -> Any:
 
 
 class ChainRpc:
-    """JSON-RPC client for one chain. Use it as a context manager, from one thread at a time."""
+    """JSON-RPC client for one chain, for one thread at a time. Close it after use."""
 
     def __init__(
         self,
@@ -45,28 +44,16 @@ class ChainRpc:
             connect: creates the transport for a URL.
             clock: monotonic clock in seconds.
         """
-        self._policy = policy
-        self._connect = connect
-        self._clock = clock
         self._loop = _event_loop()
-        self._pool = EndpointPool(chain_id, urls, policy, clock=clock, client=self, pace_of=_pace_of)
-        self._exchanges: dict[Endpoint, Exchange] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
+        self._endpoints = Endpoints(chain_id, urls, policy, connect, clock=clock, pace_of=_pace_of)
 
     def close(self) -> None:
         """Closes the connections. Requests in progress fail."""
-        self._result_of(self._close())
+        self._result_of(self._endpoints.close())
 
     def must_have(self, last: KnownBlock | None, final: KnownBlock | None) -> None:
-        """See `EndpointPool.must_have`."""
-        self._pool.must_have(last, final)
+        """See `Endpoints.must_have`."""
+        self._endpoints.must_have(last, final)
 
     def call(
         self, method: str, *params: Any, read: Callable[[Any], Result] = as_it_is, is_final: bool = False
@@ -82,7 +69,7 @@ class ChainRpc:
         Raises:
             RpcError: no endpoint gave a result; see `bridge.evm.rpc_answers`.
         """
-        result: Result = self._result_of(self._pool.request(Request(method, params), read, catches_up=is_final))
+        result: Result = self._result_of(self._endpoints.request(Request(method, params), read, catches_up=is_final))
         return result
 
     def call_together(self, requests: Sequence[Request], *, is_final: bool = False) -> list[Any]:
@@ -94,48 +81,15 @@ class ChainRpc:
         Raises:
             RpcError: no endpoint gave all results.
         """
-        if not requests:
-            return []
-
-        async def perform(endpoint: Endpoint) -> list[Any]:
-            size = self._policy.batch
-            parts = [requests[first : first + size] for first in range(0, len(requests), size)]
-            return [result for part in parts for result in await self._ask_together(endpoint, part)]
-
-        results: list[Any] = self._result_of(self._pool.request(requests[-1], perform=perform, catches_up=is_final))
-        return results
+        return self._result_of(self._endpoints.request_together(requests, catches_up=is_final)) if requests else []
 
     def gives_way(self, block: KnownBlock, reason: RpcError) -> bool:
-        """See `EndpointPool.gives_way`."""
-        return self._result_of(self._pool.gives_way(block, reason))
+        """See `Endpoints.gives_way`."""
+        return self._result_of(self._endpoints.gives_way(block, reason))
 
     def anyone_has(self, block: KnownBlock) -> bool:
-        """See `EndpointPool.anyone_has`."""
-        return bool(self._result_of(self._pool.repeated(lambda: self._pool.anyone_has(block))))
-
-    async def ask(self, endpoint: Endpoint, request: Request) -> Any:
-        """See `bridge.evm.endpoint_policy.Client`."""
-        return (await self._ask_together(endpoint, [request]))[0]
-
-    async def sleep(self, seconds: float) -> None:
-        """See `bridge.evm.endpoint_policy.Client`."""
-        await sleep(seconds)
-
-    async def _ask_together(self, endpoint: Endpoint, requests: Sequence[Request]) -> list[Any]:
-        if wait := endpoint.pace.wait_from(self._clock(), len(requests)):
-            await sleep(wait)
-        if endpoint not in self._exchanges:
-            self._exchanges[endpoint] = self._connect(endpoint.url, self._policy)
-        exchange = self._exchanges[endpoint]
-        answers = await asyncio.gather(*(exchange.ask(request.method, request.params) for request in requests))
-        return [
-            result_of(answer, request, f"{endpoint.name}: {request.method}")
-            for answer, request in zip(answers, requests, strict=True)
-        ]
-
-    async def _close(self) -> None:
-        await asyncio.gather(*(exchange.close() for exchange in self._exchanges.values()))
-        self._exchanges.clear()
+        """See `Endpoints.anyone_has`."""
+        return bool(self._result_of(self._endpoints.repeated(lambda: self._endpoints.anyone_has(block))))
 
     def _result_of(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()

@@ -12,10 +12,11 @@ from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.dead_letters.signing import KeySealer
 from bridge.evm.chain import EvmChain
 from bridge.evm.endpoint_policy import EndpointPolicy
+from bridge.evm.endpoints import Endpoints
 from bridge.evm.sender import Sender
 from bridge.evm.settings import SendingSettings
 from bridge.evm.supervision import run_forever
-from bridge.evm.transport import Endpoints, Exchange
+from bridge.evm.transport import Exchange
 from bridge.protocol.delivery_policy import DEFAULT_POLICIES, DeliveryPolicy
 from bridge.protocol.guarantee import ChoiceBounds, OperatorPolicies
 from bridge.protocol.message import Kind

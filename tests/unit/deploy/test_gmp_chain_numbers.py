@@ -9,7 +9,7 @@ from bridge.deploy.gmp_chain_numbers import wrong_numbers
 from bridge.deploy.plan import PlannedChain
 from bridge.evm.chain import EvmChain
 from bridge.evm.endpoint_policy import EndpointPolicy
-from bridge.evm.transport import Endpoints
+from bridge.evm.endpoints import Endpoints
 
 SEPOLIA = address_table().chain("sepolia")
 

@@ -11,7 +11,7 @@ import pytest
 
 from bridge.evm.chain import EvmChain
 from bridge.evm.endpoint_policy import EndpointPolicy
-from bridge.evm.transport import Endpoints
+from bridge.evm.endpoints import Endpoints
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.ports import Call, TerminalError, TransientError, UnansweredError, read_view
 from tests.unit.evm.conftest import Serve

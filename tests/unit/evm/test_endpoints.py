@@ -142,7 +142,7 @@ async def test_hanging_endpoint_is_given_up_and_asked_last(serve: Serve) -> None
 
     hanging, sound = await serve(hang), await serve(balance)
     async with await EvmChain.connect(ALPHA, [hanging.url, sound.url], request_seconds=3) as chain:
-        chain._endpoints.pool._clock = lambda: 1_000.0  # it rests for ever
+        chain._endpoints._clock = lambda: 1_000.0  # it rests for ever
         for _ in range(10):
             assert await chain.balance(ADDRESS) == 42
     assert hanging.asked("eth_getBalance") == 1

@@ -1,22 +1,17 @@
-"""The one endpoint policy, without any transport: what it asks next of whom, and what answers mean. Time is moved by hand."""
+"""The endpoints of a chain without a network: which one is asked next, and what answers mean. Time is moved by hand."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
-from bridge.evm.endpoint_policy import (
-    REST_SECONDS,
-    Endpoint,
-    EndpointPolicy,
-    EndpointPool,
-    KnownBlock,
-    votes_of,
-)
+from bridge.evm.endpoint_policy import EndpointPolicy
+from bridge.evm.endpoints import REST_SECONDS, Endpoints, KnownBlock, votes_of
 from bridge.evm.rpc_answers import (
     NoAccessError,
     RateLimitedError,
@@ -58,43 +53,57 @@ def failing(error: RpcError) -> Behaviour:
     return answer
 
 
-class Transport:
-    """A client that blocks: nodes answer from memory, and waiting moves the clock."""
+class Node:
+    """A world to a node that answers from memory."""
+
+    def __init__(self, world: World, url: str) -> None:
+        self._world = world
+        self._url = url
+
+    async def ask(self, method: str, params: Sequence[Any]) -> Any:
+        self._world.asked[self._url].append(method)
+        return {"result": self._world.nodes[self._url](Request(method, params))}
+
+    async def close(self) -> None:
+        pass
+
+
+class World:
+    """Nodes by URL, and a clock that waiting moves."""
 
     def __init__(self, policy: EndpointPolicy | None = None, **nodes: Behaviour) -> None:
         self.now = 100.0
         self.nodes = {f"http://{name}": node for name, node in nodes.items()}
         self.asked: defaultdict[str, list[str]] = defaultdict(list)
         self.waits: list[float] = []
-        self.pool = EndpointPool(
-            CHAIN, list(self.nodes), policy or EndpointPolicy(), clock=lambda: self.now, client=self
+        self.endpoints = Endpoints(
+            CHAIN,
+            list(self.nodes),
+            policy or EndpointPolicy(),
+            lambda url, _policy: Node(self, url),
+            clock=lambda: self.now,
         )
 
     async def sleep(self, seconds: float) -> None:
         self.waits.append(seconds)
         self.now += seconds
 
-    async def ask(self, endpoint: Endpoint, request: Request) -> Any:
-        self.asked[endpoint.url].append(request.method)
-        return self.nodes[endpoint.url](request)
-
     def result(self, request: Request = BALANCE, **options: Any) -> Any:
-        return asyncio.run(self.pool.request(request, **options))
+        with patch("bridge.evm.endpoints.sleep", self.sleep):
+            return asyncio.run(self.endpoints.request(request, **options))
 
 
 def test_first_endpoint_is_preferred_after_its_rest() -> None:
-    transport = Transport(first=failing(TransientRpcError("down")), second=sound)
-    assert transport.result() == "0x2a"
-    transport.nodes[FIRST] = sound
-    transport.asked.clear()
-    transport.result()
-    assert list(transport.asked) == [SECOND], "it rests"
-    transport.now += REST_SECONDS
-    transport.asked.clear()
-    transport.result()
-    assert transport.asked == {FIRST: ["eth_chainId", "eth_getBalance"]}, (
-        "another node may stand behind the URL by then"
-    )
+    world = World(first=failing(TransientRpcError("down")), second=sound)
+    assert world.result() == "0x2a"
+    world.nodes[FIRST] = sound
+    world.asked.clear()
+    world.result()
+    assert list(world.asked) == [SECOND], "it rests"
+    world.now += REST_SECONDS
+    world.asked.clear()
+    world.result()
+    assert world.asked == {FIRST: ["eth_chainId", "eth_getBalance"]}, "another node may stand behind the URL by then"
 
 
 @for_each_case(
@@ -113,51 +122,51 @@ def test_first_endpoint_is_preferred_after_its_rest() -> None:
     ],
 )
 def test_what_an_error_means_for_the_endpoint_that_gave_it(error: RpcError, rests: bool, asks_second: bool) -> None:
-    transport = Transport(first=failing(error), second=sound)
+    world = World(first=failing(error), second=sound)
     if asks_second:
-        assert transport.result() == "0x2a"
+        assert world.result() == "0x2a"
     else:
         with pytest.raises(type(error)):
-            transport.result()
-    assert [state.is_up for state in transport.pool.states] == [not rests, True]
-    assert bool(transport.asked[SECOND]) is asks_second
+            world.result()
+    assert [state.is_up for state in world.endpoints.states] == [not rests, True]
+    assert bool(world.asked[SECOND]) is asks_second
 
 
 def test_unknown_tag_is_no_fault_of_the_node() -> None:
     unknown = failing(error_of({"code": -32602, "message": "invalid argument 0"}, FINALIZED, "here"))
-    transport = Transport(first=unknown, second=sound)
-    assert transport.result(FINALIZED)["hash"] == "0x" + OURS.hex()
-    transport.nodes[SECOND] = unknown
+    world = World(first=unknown, second=sound)
+    assert world.result(FINALIZED)["hash"] == "0x" + OURS.hex()
+    world.nodes[SECOND] = unknown
     with pytest.raises(RefusedError):
-        transport.result(FINALIZED)
-    assert all(state.is_up for state in transport.pool.states)
+        world.result(FINALIZED)
+    assert all(state.is_up for state in world.endpoints.states)
 
 
 def test_retry_after_is_respected() -> None:
-    transport = Transport(first=failing(RateLimitedError("slowly", 12.0)), second=sound)
+    world = World(first=failing(RateLimitedError("slowly", 12.0)), second=sound)
     for _ in range(3):
-        assert transport.result() == "0x2a"
-        transport.now += 3.0
-    assert transport.asked[FIRST] == ["eth_chainId", "eth_getBalance"]
-    transport.now += 3.0
-    transport.nodes[FIRST] = sound
-    transport.result()
-    assert len(transport.asked[FIRST]) == 4
+        assert world.result() == "0x2a"
+        world.now += 3.0
+    assert world.asked[FIRST] == ["eth_chainId", "eth_getBalance"]
+    world.now += 3.0
+    world.nodes[FIRST] = sound
+    world.result()
+    assert len(world.asked[FIRST]) == 4
 
 
 @pytest.mark.parametrize(("rest_seconds", "waits"), [(20.0, [12.0]), (5.0, [])])
 def test_request_waits_as_long_as_the_policy_allows(rest_seconds: float, waits: list[float]) -> None:
-    transport = Transport(EndpointPolicy(rest_seconds=rest_seconds), first=failing(RateLimitedError("slowly", 12.0)))
+    world = World(EndpointPolicy(rest_seconds=rest_seconds), first=failing(RateLimitedError("slowly", 12.0)))
     with pytest.raises(RateLimitedError, match="no RPC endpoint of chain 5 answers"):
-        transport.result()
-    assert transport.waits == waits
+        world.result()
+    assert world.waits == waits
 
 
 def test_request_is_repeated_with_growing_pauses() -> None:
-    transport = Transport(EndpointPolicy(try_seconds=3.0), first=failing(TransientRpcError("down")))
+    world = World(EndpointPolicy(try_seconds=3.0), first=failing(TransientRpcError("down")))
     with pytest.raises(TransientRpcError):
-        transport.result()
-    assert transport.waits == [0.1, 0.2, 0.4, 0.8]
+        world.result()
+    assert world.waits == [0.1, 0.2, 0.4, 0.8]
 
 
 @for_each_case(
@@ -170,10 +179,10 @@ def test_request_is_repeated_with_growing_pauses() -> None:
     ],
 )
 def test_what_will_not_change_is_not_asked_again(error: RpcError, catches_up: bool, tries: int) -> None:
-    transport = Transport(first=failing(error))
+    world = World(first=failing(error))
     with pytest.raises(type(error)):
-        transport.result(catches_up=catches_up)
-    assert transport.asked[FIRST].count("eth_getBalance") == tries
+        world.result(catches_up=catches_up)
+    assert world.asked[FIRST].count("eth_getBalance") == tries
 
 
 @pytest.mark.parametrize(
@@ -181,73 +190,73 @@ def test_what_will_not_change_is_not_asked_again(error: RpcError, catches_up: bo
     [(None, "is behind: it has no block 9 yet"), (OTHERS, "is on another branch: its block 9 has hash 0x0202")],
 )
 def test_another_endpoint_must_have_the_block_that_we_have(theirs: bytes | None, why: str) -> None:
-    transport = Transport(EndpointPolicy(try_seconds=0.0), first=sound, second=lambda one: sound(one, block=theirs))
-    transport.result()
-    transport.pool.remember(KnownBlock(9, OURS))
-    transport.nodes[FIRST] = failing(TransientRpcError("down"))
+    world = World(EndpointPolicy(try_seconds=0.0), first=sound, second=lambda one: sound(one, block=theirs))
+    world.result()
+    world.endpoints.remember(KnownBlock(9, OURS))
+    world.nodes[FIRST] = failing(TransientRpcError("down"))
     with pytest.raises(TransientRpcError, match=f"http://second {why}"):
-        transport.result()
-    transport.nodes[SECOND] = sound
-    transport.now += REST_SECONDS
-    assert transport.result() == "0x2a"
+        world.result()
+    world.nodes[SECOND] = sound
+    world.now += REST_SECONDS
+    assert world.result() == "0x2a"
 
 
 @pytest.mark.parametrize("final", [None, KnownBlock(9, OURS), KnownBlock(7, OURS)])
 def test_other_branch_is_followed_unless_finality_differs(final: KnownBlock | None) -> None:
     policy = EndpointPolicy(try_seconds=0.0, branch_seconds=30.0)
-    transport = Transport(policy, first=sound, second=lambda one: sound(one, block=OTHERS))
-    transport.result()
-    transport.pool.must_have(KnownBlock(9, OURS[:16]), final)
-    transport.nodes[FIRST] = failing(TransientRpcError("down"))
+    world = World(policy, first=sound, second=lambda one: sound(one, block=OTHERS))
+    world.result()
+    world.endpoints.must_have(KnownBlock(9, OURS[:16]), final)
+    world.nodes[FIRST] = failing(TransientRpcError("down"))
     for _ in range(2):
         with pytest.raises(TransientRpcError, match="on another branch"):
-            transport.result()
-        transport.now += 20.0
+            world.result()
+        world.now += 20.0
     if final is None:
-        assert transport.result() == "0x2a"
+        assert world.result() == "0x2a"
     else:
         with pytest.raises(TransientRpcError, match=f"on another branch: its block {final.number} "):
-            transport.result()
+            world.result()
 
 
 def test_answering_own_branch_resets_the_failover_clock() -> None:
     policy = EndpointPolicy(try_seconds=0.0, branch_seconds=30.0)
-    transport = Transport(policy, first=sound, second=lambda one: sound(one, block=OTHERS))
-    transport.pool.remember(KnownBlock(9, OURS))
+    world = World(policy, first=sound, second=lambda one: sound(one, block=OTHERS))
+    world.endpoints.remember(KnownBlock(9, OURS))
     for _ in range(3):
-        transport.nodes[FIRST] = failing(TransientRpcError("down"))
+        world.nodes[FIRST] = failing(TransientRpcError("down"))
         with pytest.raises(TransientRpcError, match="on another branch"):
-            transport.result()
-        transport.now += 20.0
-        transport.nodes[FIRST] = sound
-        transport.result()
+            world.result()
+        world.now += 20.0
+        world.nodes[FIRST] = sound
+        world.result()
 
 
 def test_a_block_is_gone_only_if_each_endpoint_has_another_one() -> None:
-    transport = Transport(first=lambda one: sound(one, block=OTHERS), second=lambda one: sound(one, block=OTHERS))
+    world = World(first=lambda one: sound(one, block=OTHERS), second=lambda one: sound(one, block=OTHERS))
     block = KnownBlock(9, OURS)
-    assert asyncio.run(transport.pool.anyone_has(block)) is False
-    transport.nodes[SECOND] = failing(TransientRpcError("down"))
+    assert asyncio.run(world.endpoints.anyone_has(block)) is False
+    world.nodes[SECOND] = failing(TransientRpcError("down"))
     with pytest.raises(TransientRpcError, match="not all endpoints report a different block at that height: down"):
-        asyncio.run(transport.pool.anyone_has(block))
-    transport.nodes[SECOND] = sound
-    assert asyncio.run(transport.pool.anyone_has(block)) is True
-    transport.asked.clear()
-    transport.now += REST_SECONDS
-    transport.result()
-    assert transport.asked[SECOND][-1] == "eth_getBalance", "and only who has it counts from then on"
-    assert "eth_getBalance" not in transport.asked[FIRST]
+        asyncio.run(world.endpoints.anyone_has(block))
+    world.nodes[SECOND] = sound
+    assert asyncio.run(world.endpoints.anyone_has(block)) is True
+    world.asked.clear()
+    world.now += REST_SECONDS
+    world.result()
+    assert world.asked[SECOND][-1] == "eth_getBalance", "and only who has it counts from then on"
+    assert "eth_getBalance" not in world.asked[FIRST]
 
 
 def test_a_liar_with_another_chains_id_is_asked_for_nothing_else() -> None:
-    transport = Transport(first=lambda one: sound(one, chain=1), second=sound)
-    assert transport.result() == "0x2a"
-    assert transport.asked[FIRST] == ["eth_chainId"]
+    world = World(first=lambda one: sound(one, chain=1), second=sound)
+    assert world.result() == "0x2a"
+    assert world.asked[FIRST] == ["eth_chainId"]
 
 
 def test_equal_answers_are_counted_and_refusals_by_meaning() -> None:
     refusals = [error_of({"code": 3, "message": text, "data": "0xab"}, BALANCE, "here") for text in ("one", "another")]
-    votes = votes_of(["0x1", *refusals, "0x1", "0x1", "0x2"], str)
+    votes = votes_of(["0x1", *refusals, "0x1", "0x1", "0x2"])
     assert votes == [["0x1"] * 3, refusals, ["0x2"]]
 
 

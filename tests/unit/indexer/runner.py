@@ -84,7 +84,7 @@ class Runner:
             monkeypatch.setattr(module, "ChainReader", self.reader)
         monkeypatch.setattr(backfill, "_read_into_lake", self._read)
         monkeypatch.setattr(index, "chain_config", lambda chain, _endpoints: chain)
-        monkeypatch.setattr("indexer.sources.transport.sleep", no_wait)
+        monkeypatch.setattr("bridge.evm.endpoints.sleep", no_wait)
         return self
 
     def _read(

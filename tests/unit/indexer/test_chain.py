@@ -29,7 +29,7 @@ LIMITS = SourceLimits(hash_window=16, rollback_patience=5.0)
 
 @pytest.fixture(autouse=True)
 def _retries_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("indexer.sources.transport.sleep", no_wait)
+    monkeypatch.setattr("bridge.evm.endpoints.sleep", no_wait)
 
 
 def follow(reader: ChainReader, position: ChainPosition) -> tuple[ChainPosition, list[tuple[int, bytes]]]:

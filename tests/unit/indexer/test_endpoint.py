@@ -42,7 +42,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def note(seconds: float) -> None:
         waited.append(seconds)
 
-    monkeypatch.setattr("indexer.sources.transport.sleep", note)
+    monkeypatch.setattr("bridge.evm.endpoints.sleep", note)
     return waited
 
 

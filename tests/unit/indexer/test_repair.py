@@ -97,7 +97,7 @@ def _down() -> Endpoint:
 
 @pytest.fixture(autouse=True)
 def _retries_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("indexer.sources.transport.sleep", no_wait)
+    monkeypatch.setattr("bridge.evm.endpoints.sleep", no_wait)
 
 
 @pytest.fixture
