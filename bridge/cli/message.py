@@ -23,11 +23,11 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.protocol.ports import TransientError
 from bridge.protocol.status import Status
-from bridge.protocol.text import quoted
+from bridge.protocol.text import quoted, shortened
 from bridge.protocol.times import iso_milliseconds, utc
 from bridge.queries.explain import Explanation
 from bridge.queries.lanes import lane_name
-from bridge.queries.messages import record_value
+from bridge.queries.messages import printable, record_value
 from bridge.queries.overview import change_value
 from bridge.records.jobs import UNRESOLVED, SyncJob, SyncState
 from bridge.service.connections import connected
@@ -430,8 +430,6 @@ def _ttl_violation(found: Found) -> str:
 
 
 def _payload(payload: bytes) -> str:
-    try:
-        return f"{quoted(payload.decode(), _MOST_SHOWN)} ({len(payload)} bytes)"
-    except UnicodeDecodeError:
-        shown = payload[:64].hex()
-        return f"0x{shown}{'…' if len(payload) > 64 else ''} ({len(payload)} bytes)"
+    text = printable(payload)
+    shown = shortened(f"0x{payload.hex()}", _MOST_SHOWN) if text is None else quoted(text, _MOST_SHOWN)
+    return f"{shown} ({len(payload)} bytes)"

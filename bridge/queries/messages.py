@@ -152,3 +152,12 @@ def _message_value(message: Message) -> dict[str, Any]:
         "replaces": message.replaces if any(message.replaces) else None,
         "payload": message.payload,
     }
+
+
+def printable(payload: bytes) -> str | None:
+    """Returns a payload as text, or None if it is empty, not UTF-8, or has characters that can't be printed."""
+    try:
+        text = payload.decode()
+    except UnicodeDecodeError:
+        return None
+    return text if text and all(one.isprintable() or one in "\n\t" for one in text) else None

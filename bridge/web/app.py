@@ -20,7 +20,7 @@ from bridge.web.api import add_api
 from bridge.web.decisions import OpenReview, add_decisions
 from bridge.web.explorer import Explorer, ExplorerSettings
 from bridge.web.guard import Guard, security_headers
-from bridge.web.pages import faults, finding, landing, lanes, letters, messages
+from bridge.web.pages import faults, finding, landing, lanes, letters, message, messages
 from bridge.web.rendering import STATIC
 from bridge.web.search import BadLinkError
 from bridge.web.sources import Sources
@@ -101,8 +101,8 @@ def _pages(explorer: Explorer) -> APIRouter:
         return messages.messages(explorer, request)
 
     @routes.get("/message/{message_id}")
-    def message(message_id: str) -> Response:
-        return messages.message(explorer, _id_in(message_id))
+    def shown(message_id: str) -> Response:
+        return message.message(explorer, _id_in(message_id))
 
     @routes.get("/dead-letters")
     def dead_letters(request: Request, status: str = "") -> Response:

@@ -30,8 +30,7 @@ from bridge.protocol.message import Kind, Message, decode_envelope
 from bridge.protocol.ports import Call, CallRevertedError, Receipt
 from bridge.protocol.status import Status
 from bridge.queries.advice import Act, Role
-from bridge.web import Sources
-from bridge.web.messages import read_message
+from bridge.queries.explain import read_stored, stored_explanation
 from indexer.model import schemas
 from indexer.model.settings import SourceLimits, StallPolicy
 from indexer.sources.chain import chain_config
@@ -214,17 +213,14 @@ class Ground:
         seen = set()
         times = [(await chain.head()).timestamp for chain in self.chains.values()]
         with self.index() as index:
-            sources = Sources(
-                deployment=self.devnet.deployment, index=lambda: index, store=lambda: None, clock=lambda: max(times)
-            )
             for fate, message in self.messages:
                 found = (await look_up(self.workspace, message.id)).explanation
-                shown = read_message(sources, message.id)
-                assert shown is not None
+                stored = read_stored(message.id, index, None, None)
+                shown = stored_explanation(self.devnet.deployment, message.id, stored, max(times))
                 about = f"{fate} {message.kind.name}: {found.status}"
                 assert shown.status is found.status, about
                 assert shown.next_action == found.next_action, about
-                assert [act.kind for act in shown.acts] == [offer.act.value for offer in found.offers], about
+                assert shown.offers == found.offers, about
                 verbs = set(re.findall(r"`waybill message (\w+)", found.next_action)) - {"show"}
                 assert verbs <= {offer.act.value for offer in found.offers}, f"{about}: {found.next_action}"
                 for offer in found.offers:

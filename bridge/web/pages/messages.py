@@ -1,42 +1,38 @@
-"""The pages of messages: the list, and a single message."""
+"""The list of messages."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from fastapi import Request, Response
 from starlette.responses import RedirectResponse
 
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.gmps import Gmp, gmp_label
-from bridge.protocol.indexed import DivergenceRecord, MessageRecord
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.indexed import MessageRecord
 from bridge.protocol.message import Kind
-from bridge.protocol.numbers import amount, count, counted
+from bridge.protocol.numbers import counted
 from bridge.protocol.status import Status
 from bridge.queries.lanes import lane_name
+from bridge.queries.messages import account_text
 from bridge.web.cells import (
     Cell,
     Section,
     Table,
     account,
+    age,
     coded,
-    cut,
-    hexadecimal,
+    gmp,
     joined,
     message_link,
-    moment,
-    quiet,
-    shortened,
     state,
     words,
 )
 from bridge.web.explorer import NO_INDEX, Explorer
-from bridge.web.messages import MESSAGE_COLUMNS, ShownMessage, delivery_table, message_data, message_rows, read_message
 from bridge.web.pages.lanes import NOTE, gmp_table, lane_table
+from bridge.web.pages.message import took
 from bridge.web.search import Listing, read_listing
-from bridge.web.timeline import transactions
 
 _ROWS: Final = 50
 
@@ -85,96 +81,32 @@ def _rows(explorer: Explorer, chosen: Listing) -> dict[str, Any]:
     return {"note": "", "table": message_table(explorer, found.messages, empty), "older": older}
 
 
-def message(explorer: Explorer, message_id: bytes) -> Response:
-    """Shows one message. The page of an unknown message updates itself once the message is seen."""
-    shown = read_message(explorer.sources, message_id)
-    if shown is None:
-        return explorer.page(
-            "unseen.html",
-            f"{shortened(message_id)} unseen",
-            status=404,
-            here="/messages",
-            live=("as-of", "facts", "acts", "content"),
-            message_id=message_id,
-            command=explorer.sources.command(f"waybill message show {hexadecimal(message_id)}"),
-        )
-    sent, settings = shown.message, explorer.settings
-    needed = {sent.source_chain, sent.destination_chain} if sent else {0}
-    return explorer.page(
-        "message.html",
-        f"{shortened(message_id)} {words(shown.status)}",
-        here="/messages",
-        about=f"{words(shown.status)}: {shown.lane}. {cut(shown.headline, 200)}",
-        live=("as-of", "facts", "acts", "content"),
-        message_id=message_id,
-        shown=shown,
-        gmps=delivery_table(shown, explorer.transaction),
-        evidence=[_evidence(explorer, one) for one in shown.divergences],
-        sections=[*_details(shown), *_fees(explorer, shown)],
-        data=json.dumps(message_data(sent)) if sent else "",
-        tried=",".join(gmp_label(one.gmp) for one in shown.explanation.gmps if one.gmp in tuple(Gmp)),
-        can_act=not settings.read_only and needed <= settings.public_rpc.keys(),
-        transaction=explorer.transaction,
-        chain_name=explorer.sources.chain_name,
-    )
-
-
-def _evidence(explorer: Explorer, one: DivergenceRecord) -> Cell:
-    label = state(one.kind, "bad" if one.is_contradiction else "warn")
-    return joined([label, cut(one.evidence), coded(cut(explorer.sources.commands_in(one.next_action)))])
-
-
-def _details(shown: ShownMessage) -> Iterator[Section]:
-    sent = shown.message
-    if sent is None:
-        return
-    facts: list[tuple[str, Cell]] = [
-        ("Nonce", str(sent.nonce)),
-        ("Kind", words(sent.kind.name)),
-        ("Quorum", counted(sent.quorum, "GMP")),
-        ("Gas limit", count(sent.gas_limit)),
-        ("Expires", moment(sent.expires_at) if sent.ttl else "never"),
-        ("Router", joined([account(shown.source.router), account(shown.destination.router)], " → ")),
-    ]
-    if any(sent.replaces):
-        facts.append(("Replaces", message_link(sent.replaces)))
-    yield Section(title="Details", facts=facts)
-
-
-def _fees(explorer: Explorer, shown: ShownMessage) -> Iterator[Section]:
-    """Yields the cost of each transaction, and the sum for each chain, in its own currency."""
-    sent = transactions(shown.steps)
-    if not sent:
-        return
-    payments = explorer.costs.of(sent, explorer.settings.patience)
-    rows: list[list[Cell]] = []
-    for one in sent:
-        paid = (payments or {}).get(one)
-        unknown = "being read" if payments is None else "the chain does not say"
-        rows.append(
-            [
-                explorer.transaction(one.chain_id, one.hash),
-                explorer.sources.chain_name(one.chain_id),
-                cut("; ".join(one.steps), 200),
-                account(paid.payer) if paid else quiet(unknown),
-                amount(paid.gas_paid) if paid else "–",
-                amount(paid.value) if paid and paid.value else "–",
-            ]
-        )
-    for chain_id in dict.fromkeys(one.chain_id for one in payments or {}):
-        known = [paid for one, paid in (payments or {}).items() if one.chain_id == chain_id]
-        name, value = explorer.sources.chain_name(chain_id), sum(paid.value for paid in known)
-        gas_paid = amount(sum(paid.gas_paid for paid in known))
-        rows.append(["Total", name, counted(len(known), "transaction"), "", gas_paid, amount(value) if value else "–"])
-    columns = ("Transaction", "Chain", "What it did", "Paid by", "Gas", "Sent along for GMPs")
-    note = "In each chain's own currency. A transaction can deliver several messages; refunds are not deducted."
-    yield Section(title="Fees", note=note, table=Table(label="Fees", columns=columns, rows=rows))
-
-
 def message_table(explorer: Explorer, records: Sequence[MessageRecord], empty: str) -> Table:
     """Returns a table of messages."""
-    rows = message_rows(records, explorer.sources, explorer.transaction)
-    return Table(label="Messages, the newest first", columns=MESSAGE_COLUMNS, rows=rows, empty=empty)
+    rows: list[list[Cell]] = [
+        [
+            joined([state(one.status), *_retried(one)]),
+            message_link(one.message_id),
+            lane_name(explorer.sources.deployment, one.source_chain, one.destination_chain),
+            joined([account(account_text(end) or "unknown") for end in (one.sender, one.recipient)], " → "),
+            joined([gmp(each, is_delivered=each in one.received) for each in sorted(one.dispatched | one.received)]),
+            explorer.transaction(one.source_chain, one.source_transaction) if one.source_transaction else "",
+            age(one.source_time),
+            took(one),
+        ]
+        for one in records
+    ]
+    columns = ("State", "Message", "Lane", "Sender → recipient", "GMPs", "Transaction", "Age", "Took")
+    return Table(label="Messages, the newest first", columns=columns, rows=rows, empty=empty)
+
+
+def _retried(record: MessageRecord) -> list[Cell]:
+    found: list[Cell] = []
+    if record.attempts:
+        found.append(state("", "quiet", "retried" if record.attempts == 1 else f"retried {record.attempts} ×"))
+    if record.failures and record.status is not Status.EXECUTION_FAILED:
+        found.append(state("", "quiet", "failed once" if record.failures == 1 else f"failed {record.failures} ×"))
+    return found
 
 
 def choices(deployment: Deployment, chosen: Listing) -> list[Mapping[str, Any]]:

@@ -10,7 +10,7 @@ from threading import Event
 from bridge.protocol.errors import StoreError
 from bridge.protocol.indexed import DivergenceRecord
 from bridge.web import create_app
-from bridge.web.messages import headline
+from bridge.web.pages.message import headline
 from indexer.store.browser import IndexBrowser
 from tests.unit.indexer.logs import ALPHA, BETA
 from tests.unit.indexer.world import START, executed, failed, received, retried, routed, sent_message
