@@ -19,7 +19,7 @@ from bridge.devnet.accounts import RELAYER_KEY, TRIPWIRE_KEY
 from bridge.gmps.registry import check_sections
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.errors import StoreBusyError
-from bridge.records.streams import IndexSource
+from bridge.protocol.indexed import IndexSource
 from bridge.service.settings import Settings, check_chains
 from bridge.settings import ANY, FILE_NAME
 from indexer.model.settings import IndexFolder

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bridge.metrics.catalogue import METRICS, Metric, MetricType
-from bridge.metrics.monitor import IndexFigures, Monitor
+from bridge.metrics.monitor import Monitor
 from bridge.metrics.samples import Samples
 
-__all__ = ["METRICS", "IndexFigures", "Metric", "MetricType", "Monitor", "Samples"]
+__all__ = ["METRICS", "Metric", "MetricType", "Monitor", "Samples"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Awaitable, Collection, Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
 from importlib.metadata import version
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 import structlog
 
@@ -19,7 +19,7 @@ from bridge.metrics.samples import Samples
 from bridge.metrics.stored import add_letters, add_stored
 from bridge.metrics.streams import add_streams
 from bridge.protocol.deployment import ChainDeployment, Deployment
-from bridge.protocol.indexed import ChainRecord, DivergenceRecord
+from bridge.protocol.indexed import ChainRecord, IndexSource
 from bridge.protocol.ports import Block, Clock, TransientError
 from bridge.protocol.status import Status
 from bridge.service.settings import Settings
@@ -40,27 +40,6 @@ _ALARMING: Final = (
 COUNTED: Final = 60.0  # seconds for which a count of rows is cached: counting a million takes a quarter of a second
 
 
-class IndexFigures(Protocol):
-    """Provides the index's totals."""
-
-    def chains(self) -> Sequence[ChainRecord]:
-        """Returns the index's progress on each chain."""
-
-    def counts_by_status(self, divergences: Sequence[DivergenceRecord]) -> Mapping[Status, int]:
-        """Returns the number of messages by state, counting contradicted ones as DIVERGED."""
-
-    def divergences(self) -> Sequence[DivergenceRecord]:
-        """Returns the current divergences."""
-
-
-@dataclass(frozen=True, slots=True)
-class _IndexSums:
-    """Totals of the index that take longer to compute the more messages there are."""
-
-    messages: Mapping[Status, int]
-    divergences: Mapping[str, int]
-
-
 class Monitor:
     """Reads the metrics for each scrape.
 
@@ -78,7 +57,7 @@ class Monitor:
         dead_letters: DeadLetterLog,
         streams: Streams | None = None,
         accounts: Collection[str] = (),
-        index: Callable[[], AbstractContextManager[IndexFigures | None]] = nullcontext,
+        index: IndexSource = nullcontext,
     ) -> None:
         """Creates the monitor of one network.
 
@@ -103,9 +82,7 @@ class Monitor:
         self._accounts = frozenset(accounts)
         self._seen = Cached(store.outbox.seen, lasts=COUNTED, clock=clock.now)
         self._index = index
-        self._sums = Cached(
-            self._sum_up, lasts=_FRESH, clock=clock.now
-        )  # cached: their computation takes longer the more messages there are
+        self._totals = Cached(self._count_indexed, lasts=_FRESH, clock=clock.now)  # scans all messages
         self._exposition = AsyncCached(self._expose, lasts=_FRESH, clock=clock.now)
 
     async def exposition(self) -> bytes:
@@ -119,9 +96,14 @@ class Monitor:
         """Returns all metrics. ``waybill_scrape_problem`` states the parts that could not be read."""
         samples = Samples()
         samples.add("waybill_build_info", 1, version=version("waybill"), network=self._deployment.network)
-        accounts = await self._part(samples, "store", asyncio.to_thread(self._add_stored, samples))
-        await self._part(samples, "dead letters", asyncio.to_thread(self._add_letters, samples))
-        await self._part(samples, "streams", asyncio.to_thread(self._add_streams, samples))
+        now = self._clock.now()
+        stored = partial(add_stored, samples, self._store, self._deployment, self._settings, now, seen=self._seen)
+        accounts = await self._part(samples, "store", asyncio.to_thread(stored))
+        letters = asyncio.to_thread(add_letters, samples, self._letters, self._deployment)
+        await self._part(samples, "dead letters", letters)
+        if self._streams is not None:
+            streams = asyncio.to_thread(add_streams, samples, self._streams, now)
+            await self._part(samples, "streams", streams)
         await self._part(samples, "index", asyncio.to_thread(self._add_indexed, samples))
         await asyncio.gather(
             *(
@@ -141,35 +123,27 @@ class Monitor:
             samples.add("waybill_scrape_problem", 1, part=part)
             return None
 
-    def _add_stored(self, samples: Samples) -> Mapping[int, frozenset[str]]:
-        return add_stored(samples, self._store, self._deployment, self._settings, self._clock.now(), seen=self._seen)
-
-    def _add_letters(self, samples: Samples) -> None:
-        add_letters(samples, self._letters, self._deployment)
-
-    def _add_streams(self, samples: Samples) -> None:
-        if self._streams is not None:
-            add_streams(samples, self._streams, self._clock.now())
-
     def _add_indexed(self, samples: Samples) -> None:
         with self._index() as index:
             if index is None:
                 return
             _add_chains(samples, self._deployment, index.chains())
-        sums = self._sums.look()
-        if sums is not None and sums.value is not None:
-            for status, count in sums.value.messages.items():
+        totals = self._totals.look()
+        if totals is not None:
+            messages, divergences = totals.value
+            for status, count in messages.items():
                 samples.add("waybill_messages", count, status=status.value)
-            for severity, count in sums.value.divergences.items():
+            for severity, count in divergences.items():
                 samples.add("waybill_divergences", count, severity=severity)
 
-    def _sum_up(self) -> _IndexSums | None:
+    def _count_indexed(self) -> tuple[Mapping[Status, int], Mapping[str, int]]:
+        """Returns the numbers of messages by state and of divergences by severity."""
         with self._index() as index:
             if index is None:
-                return None
+                return {}, {}
             divergences = index.divergences()
             found = Counter(one.severity for one in divergences)
-            return _IndexSums(index.counts_by_status(divergences), {name: found[name] for name in _ALARMING})
+            return index.counts_by_status(divergences), {name: found[name] for name in _ALARMING}
 
     async def _head(self, deployed: ChainDeployment) -> Block:
         async with asyncio.timeout(_CHAIN_SECONDS):

@@ -9,7 +9,7 @@ from typing import Final
 from bridge.evm.ttl_cache import Cached
 from bridge.metrics.samples import Samples
 from bridge.protocol.deployment import Deployment
-from bridge.records.figures import LATENCY_BOUNDS, Counted, SlotSum
+from bridge.records.figures import LATENCY_BOUNDS, Counted, QueueSum, SlotSum
 from bridge.records.jobs import UNRESOLVED, RetryJob, SyncJob, totals
 from bridge.records.outbox import OutboxState, QueueCount
 from bridge.records.spending import SpendBounds
@@ -41,6 +41,9 @@ class _Names:
 
     def lane(self, source: int, destination: int) -> dict[str, str]:
         return {"source": self.chain(source), "destination": self.chain(destination)}
+
+    def queue(self, counted: QueueSum) -> dict[str, str]:
+        return {**self.lane(counted.source_chain, counted.destination_chain), "gmp": counted.gmp.label}
 
 
 def add_stored(
@@ -143,21 +146,18 @@ def _add_outbox(samples: Samples, names: _Names, counts: Iterable[QueueCount], n
 
 def _add_deliveries(samples: Samples, names: _Names, figures: Figures) -> None:
     for seen in figures.observed():
-        labels = {**names.lane(seen.source_chain, seen.destination_chain), "gmp": seen.gmp.label}
-        samples.add("waybill_observed_total", seen.count, **labels)
+        samples.add("waybill_observed_total", seen.count, **names.queue(seen))
     for done in figures.deliveries():
-        labels = {**names.lane(done.source_chain, done.destination_chain), "gmp": done.gmp.label}
+        labels = names.queue(done)
         samples.add("waybill_deliveries_total", done.count, **labels)
         samples.add_histogram(
             "waybill_delivery_seconds", LATENCY_BOUNDS, done.within, done.seconds, done.count, **labels
         )
     for again in figures.tried_again():
-        labels = {**names.lane(again.source_chain, again.destination_chain), "gmp": again.gmp.label}
-        samples.add("waybill_delivery_retries_total", again.count, **labels)
+        samples.add("waybill_delivery_retries_total", again.count, **names.queue(again))
     for failed in figures.failures():
-        labels = {**names.lane(failed.source_chain, failed.destination_chain), "gmp": failed.gmp.label}
         kind, code = failed.kind.value, failed.code
-        samples.add("waybill_delivery_failures_total", failed.count, **labels, kind=kind, code=code)
+        samples.add("waybill_delivery_failures_total", failed.count, **names.queue(failed), kind=kind, code=code)
 
 
 def _add_counters(samples: Samples, counters: Counters, deployment: Deployment) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -288,8 +289,14 @@ class Index(Protocol):
     def by_status(self) -> dict[Status, int]:
         """Returns the number of messages in each state, ignoring divergences."""
 
-    def counts_by_status(self) -> dict[Status, int]:
-        """Returns the number of messages in each state. Scans all messages."""
+    def counts_by_status(self, divergences: Sequence[DivergenceRecord] | None = None) -> dict[Status, int]:
+        """Returns the number of messages in each state, with contradicted messages as DIVERGED. Scans all messages.
+
+        `divergences` are the current ones, if the caller has read them already.
+        """
+
+    def created_up_to(self, source_chain: int, source_router: bytes, destination_chain: int, block: int) -> int:
+        """Returns the number of messages that the lane's router created up to a block."""
 
     def statuses_of(self, message_ids: Collection[bytes]) -> dict[bytes, Status]:
         """Returns the states of the given messages that are in the store, ignoring divergences."""
@@ -308,3 +315,7 @@ class Index(Protocol):
 
     def divergences(self) -> list[DivergenceRecord]:
         """Returns all divergences; normally there are none. Scans all messages."""
+
+
+IndexSource = Callable[[], AbstractContextManager[Index | None]]
+"""Opens the index. Yields None while there is no index."""

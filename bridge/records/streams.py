@@ -9,16 +9,14 @@ record everywhere, and a consumer only needs to keep the highest version of each
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import orjson
 
 from bridge.protocol.gmps import Gmp, gmps_from_bits
-from bridge.protocol.indexed import DivergenceRecord
 from bridge.records.dead_letters import LogRecord, RecordKind
 
 REFUSED: Final = "refused"
@@ -99,14 +97,3 @@ def original_of(record: StreamRecord) -> Mapping[str, Any] | None:
     died = record.stream is Stream.DEAD_LETTERS and record.event in (RecordKind.ENTERED, RecordKind.RETURNED)
     document: Mapping[str, Any] | None = record.data["document"] if died else None
     return document
-
-
-class Divergences(Protocol):
-    """Provides the index's divergences."""
-
-    def divergences(self) -> Sequence[DivergenceRecord]:
-        """Returns all current divergences."""
-
-
-IndexSource = Callable[[], AbstractContextManager[Divergences | None]]
-"""Opens the index. Yields None while there is no index."""

@@ -28,10 +28,10 @@ from bridge.gmps.attestation import JsonDocuments
 from bridge.gmps.registry import create_adapters
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.indexed import IndexSource
 from bridge.protocol.message import Message
 from bridge.protocol.ports import Attester, Call, Chain, Clock
 from bridge.records.jobs import SyncJob
-from bridge.records.streams import IndexSource
 from bridge.relayer.execution import Execution
 from bridge.relayer.own_messages import OwnMessages
 from bridge.relayer.policies import Policies

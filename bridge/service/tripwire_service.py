@@ -12,6 +12,7 @@ from bridge.evm.chain import EvmChain
 from bridge.evm.sender import Sender
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment, Deployment
+from bridge.protocol.indexed import IndexSource
 from bridge.protocol.ports import TransientError, read_view
 from bridge.service.connections import connected
 from bridge.service.dead_letter_service import channels
@@ -22,14 +23,14 @@ from bridge.settings import SettingsError
 from bridge.store import open_store
 from bridge.store.lock import working_on
 from bridge.store.observations import Finality
-from bridge.tripwire.evidence import Evidence, FactSource
+from bridge.tripwire.evidence import Evidence
 from bridge.tripwire.tripwire import Tripwire
 
 _log = structlog.get_logger(__name__)
 
 
 @asynccontextmanager
-async def open_tripwire(deployment: Deployment, settings: Settings, index: FactSource) -> AsyncIterator[Tripwire]:
+async def open_tripwire(deployment: Deployment, settings: Settings, index: IndexSource) -> AsyncIterator[Tripwire]:
     """Opens the relayer's store, connects to the chains, and assembles a tripwire.
 
     A chain that is down is added once it responds.

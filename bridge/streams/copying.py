@@ -7,8 +7,8 @@ import time
 from typing import Any, Final
 
 from bridge.evm.supervision import run_forever
-from bridge.protocol.indexed import DivergenceRecord
-from bridge.records.streams import Change, IndexSource, Stream
+from bridge.protocol.indexed import DivergenceRecord, IndexSource
+from bridge.records.streams import Change, Stream
 from bridge.store.dead_letters import DeadLetterLog
 from bridge.store.streams import Streams
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from bridge.evm.finality import FinalityRule
 from bridge.protocol.addresses import to_bytes32
@@ -22,7 +21,7 @@ from bridge.protocol.events import (
     topic_of,
 )
 from bridge.protocol.gmps import gmp_label
-from bridge.protocol.indexed import ChainRecord, DivergenceRecord, EventRecord, MessageRecord, ReceiptRecord
+from bridge.protocol.indexed import EventRecord, Index, IndexSource, ReceiptRecord
 from bridge.protocol.message import decode_envelope
 from bridge.protocol.ports import Block, Chain, TransientError, read_view
 from bridge.store.accusations import Accusation
@@ -39,32 +38,6 @@ LIES: Final = (WITHOUT_CREATION, OVER_UNUSED_GMP, PAYLOAD_DIFFERS)
 """Kinds of divergence that only a faulty GMP can cause."""
 
 
-class IndexFacts(Protocol):
-    """The tripwire's view of the index."""
-
-    def divergences(self) -> list[DivergenceRecord]:
-        """Returns the index's divergences."""
-
-    def message(self, message_id: bytes) -> MessageRecord | None:
-        """Returns the record of a message, or None."""
-
-    def receipts(self, message_id: bytes) -> list[ReceiptRecord]:
-        """Returns the GMPs' receipts of a message."""
-
-    def events(self, message_id: bytes) -> list[EventRecord]:
-        """Returns the events of a message."""
-
-    def chains(self) -> list[ChainRecord]:
-        """Returns the index's position on each chain."""
-
-    def created_up_to(self, source_chain: int, source_router: bytes, destination_chain: int, block: int) -> int:
-        """Returns the number of messages that the lane's router created up to a block."""
-
-
-FactSource = Callable[[], AbstractContextManager[IndexFacts | None]]
-"""Opens the index. Yields None while there is no index."""
-
-
 @dataclass(frozen=True, slots=True)
 class Suspicion:
     """A divergence that a forgery would explain, with the index's records about the message."""
@@ -72,7 +45,6 @@ class Suspicion:
     kind: str
     message_id: bytes
     source_chain: int
-    message: MessageRecord
     receipts: tuple[ReceiptRecord, ...]
     events: tuple[EventRecord, ...]
 
@@ -89,7 +61,7 @@ class Evidence:
         self,
         deployment: Deployment,
         chains: Mapping[int, Chain],
-        index: FactSource,
+        index: IndexSource,
         *,
         max_clock_skew: float,
     ) -> None:
@@ -104,22 +76,21 @@ class Evidence:
         """Returns the index's divergences that a forgery would explain and that have receipts not in `known`."""
         return await self._ask(lambda index: list(self._find(index, frozenset(known))))
 
-    def _find(self, index: IndexFacts, known: frozenset[tuple[int, int, bytes]]) -> Iterable[Suspicion]:
+    def _find(self, index: Index, known: frozenset[tuple[int, int, bytes]]) -> Iterable[Suspicion]:
         served = set(self._chains)
         for record in index.divergences():
             if record.kind not in LIES or record.message_id is None or record.source_chain not in served:
                 continue
-            message, receipts = index.message(record.message_id), index.receipts(record.message_id)
             fresh = tuple(
                 receipt
-                for receipt in receipts
+                for receipt in index.receipts(record.message_id)
                 if receipt.received_chain in served
                 and receipt.received_block is not None
                 and (receipt.received_chain, receipt.gmp, receipt.message_id) not in known
             )
-            if message is not None and fresh:
+            if fresh:
                 events = tuple(index.events(record.message_id))
-                yield Suspicion(record.kind, record.message_id, record.source_chain, message, fresh, events)
+                yield Suspicion(record.kind, record.message_id, record.source_chain, fresh, events)
 
     async def accusations(self, suspicion: Suspicion, now: float) -> list[Accusation]:
         """Returns accusations against the GMPs proven to have forged a message.
@@ -199,13 +170,9 @@ class Evidence:
         block = await chain.block(receipt.received_block)
         events = await self._read(chain, here.router, [receipt.received_block], [topic_of("MessageReceived")])
         for block_hash, event in events:
-            matches = (
-                isinstance(event, MessageReceived)
-                and (event.message_id, event.gmp) == (receipt.message_id, receipt.gmp)
-                and block is not None
-                and block_hash == block.hash
-            )
-            if matches and isinstance(event, MessageReceived) and block is not None:
+            if block is None or block_hash != block.hash or not isinstance(event, MessageReceived):
+                continue
+            if (event.message_id, event.gmp) == (receipt.message_id, receipt.gmp):
                 return event, block
         return None
 
@@ -257,7 +224,7 @@ class Evidence:
             self._chains[source.chain_id], ROUTER, source.router, "sentTo", destination, block=block
         )
 
-        def compare(index: IndexFacts) -> bool:
+        def compare(index: Index) -> bool:
             read_to = next((chain.block for chain in index.chains() if chain.chain_id == source.chain_id), -1)
             message = index.message(receipt.message_id)
             is_unknown = message is not None and message.source_block is None
@@ -277,7 +244,7 @@ class Evidence:
                 return True
         return False
 
-    async def _ask(self, question: Callable[[IndexFacts], _T]) -> _T:
+    async def _ask(self, question: Callable[[Index], _T]) -> _T:
         def ask() -> _T:
             with self._index() as index:
                 if index is None:

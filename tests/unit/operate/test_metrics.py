@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -17,7 +17,7 @@ from bridge.evm.chain import EvmChain
 from bridge.metrics import METRICS, Monitor
 from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.indexed import ChainRecord, DivergenceRecord
+from bridge.protocol.indexed import ChainRecord, DivergenceRecord, IndexSource
 from bridge.protocol.lanes import Lane, LaneChange, LaneState
 from bridge.protocol.message import Kind
 from bridge.protocol.ports import Call, Fees
@@ -219,7 +219,7 @@ def monitor(
         dead_letters=dead_letters or letters_of(store),
         streams=streams,
         accounts=[ACCOUNT],
-        index=Index,
+        index=cast(IndexSource, Index),
     )
 
 

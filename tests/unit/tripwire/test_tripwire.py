@@ -177,7 +177,7 @@ class World:
         }
 
         @contextmanager
-        def opened() -> Iterator[FoundIndex]:
+        def opened() -> Iterator[Any]:
             yield self.index
 
         self.tripwire = Tripwire(
