@@ -9,7 +9,7 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from eth_account.signers.base import BaseAccount
+from eth_account.signers.local import LocalAccount
 
 from bridge.client.client import Client
 from bridge.evm.chain import open_chains
@@ -44,7 +44,7 @@ class BlockingClient:
     def __init__(
         self,
         deployment: Deployment,
-        account: BaseAccount | None = None,
+        account: LocalAccount | None = None,
         asset_classes: Sequence[AssetClass] = (),
     ) -> None:
         """Creates a client; see `Client`. Entering the context connects to the deployment's chains."""

@@ -10,13 +10,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
-from eth_account.signers.base import BaseAccount
-from eth_utils.address import to_canonical_address
+from eth_account.signers.local import LocalAccount
 
 from bridge.evm.finality import FinalityRule
 from bridge.evm.routers import Progress, RouterReader, created_messages, is_contract
 from bridge.evm.rpc_answers import Meaning, RpcError
-from bridge.evm.signing import SignedTransaction, Signer, UnsignedTransaction
+from bridge.evm.signing import LocalSigner, Signer, UnsignedTransaction
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import ROUTER, Revert, decode_revert, explain_revert, message_tuple
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
@@ -197,7 +196,7 @@ class Client:
         self,
         deployment: Deployment,
         chains: Mapping[int, Chain],
-        account: BaseAccount | Signer | None = None,
+        account: LocalAccount | Signer | None = None,
         asset_classes: Sequence[AssetClass] = (),
     ) -> None:
         """Creates a client without sending requests.
@@ -548,7 +547,7 @@ class Client:
         return self._chains[deployed.chain_id]
 
     @property
-    def _signer(self) -> BaseAccount | Signer:
+    def _signer(self) -> LocalAccount | Signer:
         if self._account is None:
             raise RefusedError("signing requires an account, but the client has none")
         return self._account
@@ -652,7 +651,7 @@ async def seconds_to_finality(chain: Chain, deployed: ChainDeployment) -> float:
     return 0.0 if final is None else float(head.timestamp - final.timestamp)
 
 
-async def transact(chain: Chain, account: BaseAccount | Signer, call: Call, *, nonce: int | None = None) -> Receipt:
+async def transact(chain: Chain, account: LocalAccount | Signer, call: Call, *, nonce: int | None = None) -> Receipt:
     """Sends one transaction and waits until it is included, raising its fees every 15 seconds.
 
     Suitable for accounts that send one transaction at a time. The relayer uses the nonce ledger instead (`bridge.evm`).
@@ -669,7 +668,8 @@ async def transact(chain: Chain, account: BaseAccount | Signer, call: Call, *, n
             accepted the transaction.
         TransientError: the chain did not respond, and nothing was sent.
     """
-    sender = str(account.address)
+    signer = LocalSigner(account) if isinstance(account, LocalAccount) else account
+    sender = signer.address
     try:
         needed = await chain.estimate_gas(call, sender)
     except CallRevertedError as error:
@@ -685,7 +685,7 @@ async def transact(chain: Chain, account: BaseAccount | Signer, call: Call, *, n
         gas=max(needed, min(int(needed * _GAS_MARGIN), TRANSACTION_GAS)),
         fees=await chain.fees(),
     )
-    receipt = await _included(chain, account, unsigned)
+    receipt = await _included(chain, signer, unsigned)
     if not receipt.succeeded:
         raise RefusedError(
             f"transaction 0x{receipt.transaction_hash.hex()} on chain {chain.chain_id} reverted although its estimate"
@@ -694,15 +694,15 @@ async def transact(chain: Chain, account: BaseAccount | Signer, call: Call, *, n
     return receipt
 
 
-async def _included(chain: Chain, account: BaseAccount | Signer, unsigned: UnsignedTransaction) -> Receipt:
+async def _included(chain: Chain, signer: Signer, unsigned: UnsignedTransaction) -> Receipt:
     """Broadcasts a transaction until it is included, raising the fees each time, and returns its receipt."""
-    began, hashes = time.monotonic(), [await _broadcast(chain, account, unsigned)]
+    began, hashes = time.monotonic(), [await _broadcast(chain, signer, unsigned)]
     while (waited := time.monotonic() - began) < _INCLUSION_SECONDS:
         if waited >= len(hashes) * _RAISE_SECONDS:
             rise = _FEE_RISE ** len(hashes)
             fees = Fees(int(unsigned.fees.max_fee * rise), int(unsigned.fees.priority_fee * rise))
             with suppress(TransientError):  # an earlier version may already be included
-                signed = await _signed(account, replace(unsigned, fees=fees))
+                signed = await signer.sign(replace(unsigned, fees=fees))
                 hashes.append(signed.hash)
                 await chain.broadcast(signed.raw)
         with suppress(TransientError):  # for example, endpoints that must agree while only some have the block
@@ -716,14 +716,14 @@ async def _included(chain: Chain, account: BaseAccount | Signer, unsigned: Unsig
     )
 
 
-async def _broadcast(chain: Chain, account: BaseAccount | Signer, unsigned: UnsignedTransaction) -> bytes:
+async def _broadcast(chain: Chain, signer: Signer, unsigned: UnsignedTransaction) -> bytes:
     """Signs and broadcasts a transaction, and returns its hash.
 
     Raises:
         RefusedError: the account lacks funds, or another of its transactions used the nonce, so this one was dropped.
         NotIncludedError: no node confirmed that it accepted the transaction.
     """
-    sender, signed = str(account.address), await _signed(account, unsigned)
+    sender, signed = signer.address, await signer.sign(unsigned)
     try:
         await chain.broadcast(signed.raw)
     except InsufficientFundsError as error:
@@ -747,26 +747,6 @@ async def _broadcast(chain: Chain, account: BaseAccount | Signer, unsigned: Unsi
             "transaction was not sent: wait for them and try again, or use a different account"
         ) from error
     return signed.hash
-
-
-async def _signed(account: BaseAccount | Signer, unsigned: UnsignedTransaction) -> SignedTransaction:
-    """Signs a transaction with an eth_account account or a Waybill signer, which may be remote."""
-    if not isinstance(account, BaseAccount):
-        return await account.sign(unsigned)
-    signed = account.sign_transaction(
-        {
-            "type": 2,
-            "chainId": unsigned.chain_id,
-            "nonce": unsigned.nonce,
-            "to": to_canonical_address(unsigned.to),
-            "value": unsigned.value,
-            "data": unsigned.data,
-            "gas": unsigned.gas,
-            "maxFeePerGas": unsigned.fees.max_fee,
-            "maxPriorityFeePerGas": unsigned.fees.priority_fee,
-        }
-    )
-    return SignedTransaction(bytes(signed.hash), bytes(signed.raw_transaction))
 
 
 async def _funds_error(chain: Chain, account: str, needed: int) -> str:

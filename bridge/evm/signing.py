@@ -11,19 +11,15 @@ from typing import Any, Final, Protocol
 
 import httpx
 import orjson
-import rlp
-from coincurve import PrivateKey
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
 from eth_account.typed_transactions.typed_transaction import TypedTransaction
-from eth_utils import keccak
-from eth_utils.address import to_canonical_address, to_checksum_address
+from eth_utils import keccak, to_hex
+from eth_utils.address import to_checksum_address
 from hexbytes import HexBytes
 
 from bridge.protocol.ports import Call, Fees, TransientError, UnansweredError
 from bridge.records.transactions import NOOP_GAS
-
-_EIP_1559: Final = b"\x02"  # the transaction's type, before its fields
 
 _SECONDS: Final = 10.0  # seconds for one signature
 
@@ -47,6 +43,20 @@ class UnsignedTransaction:
     value: int  # wei
     gas: int
     fees: Fees
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the transaction as eth_account and JSON-RPC name its fields."""
+        return {
+            "type": 2,
+            "chainId": self.chain_id,
+            "nonce": self.nonce,
+            "to": to_checksum_address(self.to),
+            "value": self.value,
+            "data": self.data,
+            "gas": self.gas,
+            "maxFeePerGas": self.fees.max_fee,
+            "maxPriorityFeePerGas": self.fees.priority_fee,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +84,10 @@ class Signer(Protocol):
 
 
 class LocalSigner:
-    """Signs with a key in this process, using libsecp256k1 and deterministic nonces (RFC 6979)."""
+    """Signs with a key in this process."""
 
     def __init__(self, account: LocalAccount) -> None:
         self._account = account
-        self._key = PrivateKey(bytes(account.key))  # parsed once; eth_account parses the key for each signature
 
     @classmethod
     def from_key(cls, key: str) -> LocalSigner:
@@ -106,26 +115,8 @@ class LocalSigner:
 
     async def sign(self, transaction: UnsignedTransaction) -> SignedTransaction:
         """See `Signer.sign`."""
-        fields = _fields(transaction)
-        signature = self._key.sign_recoverable(keccak(_EIP_1559 + rlp.encode(fields)), hasher=None)
-        r, s = int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:64], "big")
-        raw = _EIP_1559 + rlp.encode([*fields, signature[64], r, s])
-        return SignedTransaction(keccak(raw), raw)
-
-
-def _fields(transaction: UnsignedTransaction) -> list[int | bytes | list[object]]:
-    """Returns the fields that EIP-1559 signs, in order."""
-    return [
-        transaction.chain_id,
-        transaction.nonce,
-        transaction.fees.priority_fee,
-        transaction.fees.max_fee,
-        transaction.gas,
-        to_canonical_address(transaction.to),
-        transaction.value,
-        transaction.data,
-        [],  # no access list
-    ]
+        signed = self._account.sign_transaction(transaction.as_dict())
+        return SignedTransaction(bytes(signed.hash), bytes(signed.raw_transaction))
 
 
 def noop_of(address: str) -> Call:
@@ -206,17 +197,9 @@ class RemoteSigner:
             UnansweredError: the service does not respond.
         """
         fields = {
-            "from": self._address,
-            "to": to_checksum_address(transaction.to),
-            "type": "0x2",
-            "chainId": hex(transaction.chain_id),
-            "nonce": hex(transaction.nonce),
-            "value": hex(transaction.value),
-            "data": "0x" + transaction.data.hex(),
-            "gas": hex(transaction.gas),
-            "maxFeePerGas": hex(transaction.fees.max_fee),
-            "maxPriorityFeePerGas": hex(transaction.fees.priority_fee),
+            name: value if isinstance(value, str) else to_hex(value) for name, value in transaction.as_dict().items()
         }
+        fields["from"] = self._address
         raw = _raw(await self._request(fields))
         if not _is_as_asked(raw, transaction, self._address):
             raise SignatureRefusedError(
@@ -267,21 +250,11 @@ def _raw(result: Any) -> bytes:
 
 def _is_as_asked(raw: bytes, asked: UnsignedTransaction, address: str) -> bool:
     try:
-        signed = TypedTransaction.from_bytes(HexBytes(raw)).as_dict()
+        signed = TypedTransaction.from_bytes(HexBytes(raw))
         by = Account.recover_transaction(raw)
     except Exception:  # noqa: BLE001  # anything that can't be decoded is not the requested transaction
         return False
-    actual = (
-        *(signed[name] for name in ("chainId", "nonce", "value", "gas", "maxFeePerGas", "maxPriorityFeePerGas")),
-        bytes(HexBytes(signed["to"])),
-        bytes(HexBytes(signed["data"])),
-    )
-    wanted = (
-        *(asked.chain_id, asked.nonce, asked.value, asked.gas, asked.fees.max_fee, asked.fees.priority_fee),
-        bytes(HexBytes(asked.to)),
-        asked.data,
-    )
-    return actual == wanted and not signed["accessList"] and by == address
+    return by == address and signed.hash() == TypedTransaction.from_dict(asked.as_dict()).hash()
 
 
 def _describe(error: Exception) -> str:
