@@ -87,6 +87,23 @@ def public_chain_ids() -> frozenset[int]:
     return frozenset(chain.chain_id for chain in address_table().chains.values())
 
 
+def wrong_axelar_name(chain_id: int, section: GmpSection) -> list[str]:
+    """Returns the problem with Axelar's name of a chain, if there is one.
+
+    Axelar's gateway does not store the name, so the table's name for that gateway is compared.
+    """
+    for public in address_table().chains.values():
+        known = public.gmps.get(Gmp.AXELAR.label)
+        if known is None or public.chain_id != chain_id:
+            continue
+        if str(known["gateway"]).lower() != str(section["gateway"]).lower():
+            continue
+        actual, name = known["chainName"], section["chainName"]
+        if actual != name:
+            return [f"gmps.axelar: Axelar identifies the chain as {actual!r}, the plan as {name!r}"]
+    return []
+
+
 def is_testnet(deployment: Deployment) -> bool:
     """Returns whether a network's chains are public testnets."""
     testnets = {chain.chain_id for chain in address_table().chains.values() if chain.testnet}

@@ -17,7 +17,6 @@ from eth_utils import keccak
 from bridge.client import NotIncludedError, RefusedError, transact
 from bridge.client.client import TRANSACTION_GAS
 from bridge.deploy.artifacts import ForgeError, compile_contracts, is_checkout
-from bridge.deploy.gmp_chain_numbers import wrong_numbers
 from bridge.deploy.plan import NetworkPlan, PlannedChain
 from bridge.deploy.preview import ChainPreview, gas_price, preview_chain
 from bridge.deploy.safe import Batch, make_batches, require_safe, save
@@ -365,7 +364,6 @@ async def _complete(plan: NetworkPlan, chains: Sequence[EvmChain]) -> NetworkPla
     completed, problems = [], []
     for planned, chain in zip(plan.chains, chains, strict=True):
         gmps, wrong = await plan.look_up(planned, chain, planned.gmps)
-        wrong += await wrong_numbers(planned, chain)
         completed.append(planned.model_copy(update={"gmps": gmps}))
         problems += [f"chain {planned.name!r}: {problem}" for problem in wrong]
     if problems:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 
 from bridge.deploy.artifacts import ForgeError
-from bridge.deploy.gmp_chain_numbers import wrong_numbers
 from bridge.deploy.plan import ROLES, NetworkPlan, PlannedChain
 from bridge.deploy.transactions import ChainWork, DeployError
 from bridge.evm.chain import EvmChain
@@ -36,7 +35,6 @@ async def find_drift(
     except DeployError as error:  # the chain's owner made a change that contradicts the plan
         return [str(error)]
     lines = [f"{transaction.name}: missing, or set differently" for transaction in work.missing]
-    lines += await wrong_numbers(planned, chain)
     read = {gmp: deployed.get(gmp, {}) | section for gmp, section in planned.gmps.items()}
     lines += (await plan.look_up(planned, chain, read))[1]
     if await chain.code(work.contracts.router.address):

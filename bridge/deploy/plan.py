@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, Self, get_args
 
 from pydantic import Field, ValidationError, model_validator
 
+from bridge.deploy.addresses import wrong_axelar_name
 from bridge.gmps.registry import adapter_class, section_problems, verification_problems
 from bridge.gmps.verification import DEFAULT, Connection, Verification, VerificationSection
 from bridge.protocol.deployment import Address, FileSection, FinalityTag, GmpSection, refuse_repeated_chains
@@ -153,6 +154,8 @@ class NetworkPlan(FileSection):
             values, wrong = await kind.read(section).look_up(chain, others)
             sections[label] = {**section, **values}
             problems += wrong
+            if label == Gmp.AXELAR.label:
+                problems += wrong_axelar_name(here.chain_id, section)
         return sections, problems
 
     @model_validator(mode="after")

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from eth_abi.abi import encode
 from eth_utils import keccak
-from eth_utils.abi import function_signature_to_4byte_selector
 from eth_utils.address import to_checksum_address
 
 from bridge.deploy.artifacts import creation_code
@@ -286,9 +285,8 @@ class _Here:
             # An adapter sends to the one connected last. Adapters connected before stay trusted, so that their
             # messages arrive.
             if known != wanted or number != section.number:
-                types = ["uint64", "bytes32", "bytes32", kind]
-                selector = function_signature_to_4byte_selector(f"connect({','.join(types)})")
-                call = selector + encode(types, [there.chain_id, peer, wanted, section.number])
+                connecting = contract(f"connect(uint64,bytes32,bytes32,{kind})")
+                call = connecting.encode("connect", there.chain_id, peer, wanted, section.number)
                 yield Transaction(f"{gmp.label} to {there.name}", adapter.address, call)
 
     async def _verified(self) -> AsyncIterator[Transaction]:

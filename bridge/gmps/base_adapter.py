@@ -15,12 +15,22 @@ from pydantic import Field
 
 from bridge.gmps.verification import Verification
 from bridge.protocol.addresses import ADAPTER_NUMBERS, AddressError, to_bytes32
-from bridge.protocol.contracts import ROUTER, Contract
+from bridge.protocol.contracts import ROUTER, Contract, contract
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError, FileSection, GmpSection
 from bridge.protocol.events import UNDECODABLE
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import MOST_GAS, EnvelopeError, decode_envelope
-from bridge.protocol.ports import Attester, Call, Chain, Dispatch, Log, TransportUsedError, Watch, read_view
+from bridge.protocol.ports import (
+    Attester,
+    Call,
+    CallRevertedError,
+    Chain,
+    Dispatch,
+    Log,
+    TransportUsedError,
+    Watch,
+    read_view,
+)
 
 _log = structlog.get_logger(__name__)
 
@@ -78,10 +88,12 @@ class GmpContracts(FileSection, ABC):
 
     async def look_up(
         self,
-        chain: Chain,  # noqa: ARG002  # most GMPs have nothing to look up
-        others: Mapping[str, Any],  # noqa: ARG002  # as above
+        chain: Chain,
+        others: Mapping[str, Any],  # noqa: ARG002  # most GMPs have nothing to complete
     ) -> tuple[dict[str, str], list[str]]:
         """Completes this section from the GMP's contracts on the chain, and checks its values against them.
+
+        A wrong chain identifier would misroute or lose messages.
 
         Args:
             chain: Chain that the section describes.
@@ -93,6 +105,17 @@ class GmpContracts(FileSection, ABC):
         Raises:
             UnansweredError: no endpoint responded.
         """
+        if self.ASKED_FOR_NUMBER is None:
+            return {}, []
+        field, function = self.ASKED_FOR_NUMBER
+        address, label = getattr(self, field), self.GMP.label
+        getter = contract(f"{function}() returns ({self.NUMBER_OF[1]})")
+        try:
+            actual = await read_view(chain, getter, address, function)
+        except CallRevertedError:
+            return {}, [f"gmps.{label}.{field}: {address} has no {function}(); write the address of the GMP's contract"]
+        if actual != self.number:
+            return {}, [f"gmps.{label}: {address} identifies the chain as {actual}, the plan as {self.number}"]
         return {}, []
 
 

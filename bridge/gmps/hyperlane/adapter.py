@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from eth_abi.abi import encode
 from eth_utils import keccak
-from eth_utils.abi import function_signature_to_4byte_selector
 
 from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, read_event
 from bridge.gmps.verification import ADAPTER as ADAPTER_ITSELF
@@ -19,6 +18,7 @@ from bridge.protocol.deployment import Address, ChainDeployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.ports import Call, CallRevertedError, Dispatch, Log, Watch
 
+_ADAPTER: Final = contract("interchainSecurityModule()", "setInterchainSecurityModule(address)")
 MAILBOX: Final = contract("process(bytes,bytes)", "delivered(bytes32) returns (bool)")
 
 _DISPATCH: Final = topic("Dispatch(address,uint32,bytes32,bytes)")
@@ -45,8 +45,8 @@ class HyperlaneIsm(Verification):
     def steps(self, connection: Connection) -> Sequence[Step]:  # noqa: ARG002  # one ISM for all chains
         """See `Verification.steps`."""
         value = encode(("address",), (self.ism,))
-        question = function_signature_to_4byte_selector("interchainSecurityModule()")
-        call = function_signature_to_4byte_selector("setInterchainSecurityModule(address)") + value
+        question = _ADAPTER.encode("interchainSecurityModule")
+        call = _ADAPTER.encode("setInterchainSecurityModule", self.ism)
         return (Step("Hyperlane's ISM", ADAPTER_ITSELF, question, value, ADAPTER_ITSELF, call),)
 
 

@@ -6,15 +6,27 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from eth_abi.abi import encode
-from eth_utils.abi import function_signature_to_4byte_selector
 from pydantic import Field
 
 from bridge.gmps.verification import ADAPTER, DEFAULT, Connection, Step, ThresholdVerification
+from bridge.protocol.contracts import contract
 from bridge.protocol.deployment import Address
 
 _CONFIG: Final = "(uint64,uint8,uint8,uint8,address[],address[])"
 _ULN_CONFIG_TYPE: Final = 2  # the endpoint's number for ULN settings
 _NONE: Final = 255  # explicitly no DVN; a count of 0 would select LayerZero's default
+
+_ADAPTER: Final = contract("setDelegate(address)")
+_ENDPOINT: Final = contract(
+    "delegates(address)",
+    "isDefaultSendLibrary(address,uint32)",
+    "getSendLibrary(address,uint32)",
+    "getReceiveLibrary(address,uint32)",
+    "setSendLibrary(address,uint32,address)",
+    "setReceiveLibrary(address,uint32,address,uint256)",
+    "setConfig(address,address,(uint32,uint32,bytes)[])",
+)
+_LIBRARY: Final = contract("getAppUlnConfig(address,uint32)")
 
 
 class LayerZeroUln(ThresholdVerification):
@@ -50,22 +62,21 @@ class LayerZeroUln(ThresholdVerification):
         endpoint, eid = str(connection.here["endpoint"]), int(connection.there["eid"])
         there = LayerZeroUln.read(connection.chosen_there) if connection.chosen_there != DEFAULT else self
         to_send, to_receive = self._config(self.confirmations), self._config(there.confirmations)
-        send_call = _function("setSendLibrary(address,uint32,address)", eid, self.send_library)
+        send_call = _ENDPOINT.encode("setSendLibrary", ADAPTER, eid, self.send_library)
         return (
             Step(
                 "LayerZero's delegate",
                 endpoint,
-                _function("delegates(address)"),
+                _ENDPOINT.encode("delegates", ADAPTER),
                 encode(("address",), (connection.owner,)),
                 ADAPTER,
-                function_signature_to_4byte_selector("setDelegate(address)")
-                + encode(("address",), (connection.owner,)),
+                _ADAPTER.encode("setDelegate", connection.owner),
             ),
             # `getSendLibrary` returns the default, too, so this step makes sure that the library is pinned.
             Step(
                 f"send library for {eid}",
                 endpoint,
-                _function("isDefaultSendLibrary(address,uint32)", eid),
+                _ENDPOINT.encode("isDefaultSendLibrary", ADAPTER, eid),
                 encode(("bool",), (False,)),
                 endpoint,
                 send_call,
@@ -73,7 +84,7 @@ class LayerZeroUln(ThresholdVerification):
             Step(
                 f"send library for {eid}",
                 endpoint,
-                _function("getSendLibrary(address,uint32)", eid),
+                _ENDPOINT.encode("getSendLibrary", ADAPTER, eid),
                 encode(("address",), (self.send_library,)),
                 endpoint,
                 send_call,
@@ -81,10 +92,10 @@ class LayerZeroUln(ThresholdVerification):
             Step(
                 f"receive library for {eid}",
                 endpoint,
-                _function("getReceiveLibrary(address,uint32)", eid),
+                _ENDPOINT.encode("getReceiveLibrary", ADAPTER, eid),
                 encode(("address", "bool"), (self.receive_library, False)),
                 endpoint,
-                _function("setReceiveLibrary(address,uint32,address,uint256)", eid, self.receive_library, 0),
+                _ENDPOINT.encode("setReceiveLibrary", ADAPTER, eid, self.receive_library, 0),
             ),
             _config_step(f"DVNs of packets to {eid}", endpoint, self.send_library, eid, to_send),
             _config_step(f"DVNs of packets from {eid}", endpoint, self.receive_library, eid, to_receive),
@@ -110,31 +121,8 @@ def _config_step(name: str, endpoint: str, library: str, eid: int, config: tuple
     return Step(
         name,
         library,
-        _function("getAppUlnConfig(address,uint32)", eid),
+        _LIBRARY.encode("getAppUlnConfig", ADAPTER, eid),
         encode((_CONFIG,), (config,)),
         endpoint,
-        _function(
-            "setConfig(address,address,(uint32,uint32,bytes)[])",
-            library,
-            [(eid, _ULN_CONFIG_TYPE, encode((_CONFIG,), (config,)))],
-        ),
+        _ENDPOINT.encode("setConfig", ADAPTER, library, [(eid, _ULN_CONFIG_TYPE, encode((_CONFIG,), (config,)))]),
     )
-
-
-def _function(signature: str, *arguments: object) -> bytes:
-    """Returns a call with a placeholder for the adapter's address as its first argument."""
-    types = _types(signature)
-    values = (ADAPTER, *arguments)
-    return function_signature_to_4byte_selector(signature) + encode(types, values)
-
-
-def _types(signature: str) -> list[str]:
-    """Returns the argument types in a function signature. A tuple counts as one type."""
-    inner, types, depth = signature[signature.index("(") + 1 : -1], [""], 0
-    for letter in inner:
-        depth += (letter == "(") - (letter == ")")
-        if letter == "," and depth == 0:
-            types.append("")
-        else:
-            types[-1] += letter
-    return types
