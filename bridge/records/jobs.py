@@ -118,22 +118,11 @@ class RetryJob(Job):
 
         It stays due: a worker that takes it over joins the transaction in the nonce ledger.
         """
-        self._require(RetryState.OPEN)
         return self.leased(self.available_at, state=RetryState.SENDING, gmps=gmps)
 
     def reschedule(self, why: str, until: float) -> RetryJob:
         """Moves the retry back to OPEN, since it is not possible now."""
-        self._require(RetryState.OPEN, RetryState.SENDING)
         return self.rescheduled(why, until, state=RetryState.OPEN, tries=self.tries + 1)
-
-    def ended(self, state: RetryState, outcome: str, now: float, transaction_hash: bytes | None = None) -> RetryJob:
-        """Settles the retry as SENT, NOT_NEEDED or IMPOSSIBLE."""
-        self._require(RetryState.OPEN, RetryState.SENDING)
-        return self.settled(state, outcome, now, transaction_hash=transaction_hash)
-
-    def _require(self, *states: RetryState) -> None:
-        if self.state not in states:
-            raise ValueError(f"the retry is {self.state}, expected {' or '.join(states)}")
 
 
 FIRST_LOOK: Final = 5.0

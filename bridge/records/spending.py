@@ -131,10 +131,6 @@ class SpendBounds:
     chain: int | None = None
     data_fees: Mapping[int, int] = field(default_factory=dict)
 
-    def data_fee(self, chain_id: int, length: int) -> int:
-        """Returns a rollup's data fee for `length` bytes in wei, which is charged on top of gas."""
-        return self.data_fees.get(chain_id, 0) * length
-
     def refusal(
         self,
         who: SpentFor | None,

@@ -351,7 +351,7 @@ class SpendCheck:
         A rollup's data fee is divided by gas. Calls that share a transaction carry no value.
         """
         whole = sum(part.gas for part in batch.parts)
-        data_fee = self.bounds.data_fee(chain_id, len(batch.call.data) + _TRANSACTION_BYTES)
+        data_fee = self.bounds.data_fees.get(chain_id, 0) * (len(batch.call.data) + _TRANSACTION_BYTES)
         parts = []
         for part in batch.parts:
             data_gwei = gwei_of(data_fee * part.gas // whole + 1) if data_fee and whole else 0

@@ -29,7 +29,6 @@ from bridge.relayer.seen_capacity import SeenCapacity
 from bridge.relayer.settings import RelaySettings
 from bridge.relayer.spending import SpendGate
 from bridge.store import Store
-from bridge.store.counters import ProcessCounters
 from bridge.store.observations import Finality
 
 _log = structlog.get_logger(__name__)
@@ -63,8 +62,7 @@ class Relayer:
         self._settings = settings
         self._store = store
         self._clock = clock
-        self.counting = ProcessCounters(store.counters)
-        self.counting.sources.append(self._counts)
+        self._written: Counter[CounterKey] = Counter()  # the part of `_counts` that the store has
         self._capacity = SeenCapacity(store.outbox, settings.reliability.dedup_capacity, clock)
         self.observers = {
             deployed.chain_id: self._observer(deployed, deployment, chains, adapters, store)
@@ -150,6 +148,17 @@ class Relayer:
             counts[Counted.UNRECOGNISED, (chain_id,)] = observer.unrecognised
         return counts
 
+    async def _write_counts(self) -> bool:
+        """Adds this process's counts to the store's counters. Always returns False, since nothing is left to write.
+
+        Raises:
+            StoreBusyError: Nothing was written; the next call writes all counts.
+        """
+        now = self._counts()
+        self._store.counters.add(now - self._written)
+        self._written = now
+        return False
+
     async def run(self) -> None:
         """Runs until cancelled, then releases its claims.
 
@@ -168,13 +177,13 @@ class Relayer:
             async with asyncio.TaskGroup() as group:
                 for chain_id in self.observers:
                     group.create_task(self._serve(chain_id))
-                group.create_task(run_forever("counters", self.counting.write, every=_COUNTERS_EVERY))
+                group.create_task(run_forever("counters", self._write_counts, every=_COUNTERS_EVERY))
                 if self._settings.retention is not None:
                     group.create_task(run_forever("retention", self._prune, every=_RETENTION_EVERY))
         finally:
             await asyncio.gather(*(deliveries.stop() for deliveries in self.deliveries.values()))
             with suppress(TransientError):
-                await self.counting.write()
+                await self._write_counts()
 
     async def _serve(self, chain_id: int) -> None:
         """Runs every step of one chain, after checking that the store belongs to that chain.

@@ -249,7 +249,7 @@ class Recovery:
     def _end(
         self, context: JobContext[RetryJob], state: RetryState, outcome: str, transaction_hash: bytes | None = None
     ) -> None:
-        context.save(context.job.ended(state, outcome, self._clock.now(), transaction_hash))
+        context.save(context.job.settled(state, outcome, self._clock.now(), transaction_hash=transaction_hash))
 
 
 def _retried(receipt: Receipt, plan: Plan) -> Retried:

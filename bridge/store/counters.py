@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from sqlalchemy import Connection, select
 
@@ -28,30 +28,6 @@ class Counters:
         """Returns every counter of one kind, by label values."""
         with self._database.reading() as connection:
             return counted(connection, what)
-
-
-class ProcessCounters:
-    """Counters that can't be derived from rows. Kept in memory and flushed to the store periodically."""
-
-    def __init__(self, counters: Counters) -> None:
-        """Creates empty counters, which `write` adds to the stored ones in `counters`."""
-        self._counters = counters
-        self._written: Counter[CounterKey] = Counter()
-        self.sources: list[Callable[[], Counter[CounterKey]]] = []
-        """Each returns its counts since the process started."""
-
-    async def write(self) -> bool:
-        """Writes the counts. Always returns False, since nothing is left to write.
-
-        Raises:
-            StoreBusyError: Nothing was written; the next call writes all counts.
-        """
-        now: Counter[CounterKey] = Counter()
-        for source in self.sources:
-            now.update(source())
-        self._counters.add(now - self._written)
-        self._written = now
-        return False
 
 
 def counted(connection: Connection, what: Counted) -> dict[tuple[int | str, ...], float]:

@@ -18,7 +18,6 @@ from sqlalchemy import (
     delete,
     exists,
     func,
-    insert,
     literal,
     null,
     or_,
@@ -50,7 +49,7 @@ from bridge.store.tables import attempts, jobs, messages, outbox
 IS_THERE: Final = or_(jobs.c.source_block.is_(None), exists().where(attempts.c.message_id == jobs.c.message_id))
 """Whether the message is on its source, if the job depends on that: a reorg may have removed it."""
 
-_EARLIER = jobs.alias()
+_OTHER = jobs.alias()
 _DUE = (  # used by each poll and built once, since building costs more than running
     select(jobs)
     .where(
@@ -60,10 +59,10 @@ _DUE = (  # used by each poll and built once, since building costs more than run
         jobs.c.destination_chain.not_in(bindparam("without", expanding=True)),
         IS_THERE,
         ~exists().where(
-            _EARLIER.c.queue == jobs.c.queue,
-            _EARLIER.c.message_id == jobs.c.message_id,
-            _EARLIER.c.finished_at.is_(None),
-            _EARLIER.c.job_id < jobs.c.job_id,
+            _OTHER.c.queue == jobs.c.queue,
+            _OTHER.c.message_id == jobs.c.message_id,
+            _OTHER.c.finished_at.is_(None),
+            _OTHER.c.job_id < jobs.c.job_id,
         ),
     )
     .order_by(jobs.c.available_at, jobs.c.job_id)
@@ -103,11 +102,14 @@ class Jobs:
         same = (jobs.c.queue == changed.QUEUE) & (jobs.c.message_id == changed.message_id)
         mine = same & (jobs.c.name == changed.name) & (jobs.c.fence == fence)
         sends = changed.state is RetryState.SENDING
+        if sends:
+            mine &= ~exists().where(
+                _OTHER.c.queue == jobs.c.queue,
+                _OTHER.c.message_id == jobs.c.message_id,
+                _OTHER.c.job_id != jobs.c.job_id,
+                _OTHER.c.state == changed.state,
+            )
         with self._database.transaction(exclusive="jobs that send" if sends else None) as connection:
-            if sends:
-                others = select(jobs.c.job_id).where(same, jobs.c.state == changed.state, jobs.c.name != changed.name)
-                if connection.execute(others).first() is not None:
-                    return False
             return connection.execute(update(jobs).where(mine).values(**_row(changed))).rowcount == 1
 
     def request_cursor(self) -> int:
@@ -174,13 +176,10 @@ class Jobs:
 
 def add_job(connection: Connection, job: Job) -> bool:
     """Adds a job unless its queue already has one with the same message and name. Returns whether it was added."""
-    same = (jobs.c.queue == job.QUEUE) & (jobs.c.message_id == job.message_id) & (jobs.c.name == job.name)
-    if connection.execute(select(jobs.c.job_id).where(same)).first() is not None:
-        return False
     lane = {"source_chain": job.lane.source_chain, "destination_chain": job.lane.destination_chain}
     key = {"queue": job.QUEUE, "message_id": job.message_id, "name": job.name}
-    connection.execute(insert(jobs).values(**key, **lane, **_row(job)))
-    return True
+    added = insert_into(connection, jobs).values(**key, **lane, **_row(job)).on_conflict_do_nothing()
+    return connection.execute(added.returning(jobs.c.job_id)).first() is not None
 
 
 def await_executions(connection: Connection, event_ids: Sequence[str], now: float) -> None:

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, delete, insert, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, exists, insert, select
 
 from bridge.protocol.lanes import Lane, LaneChange, LaneState, takes_effect
 from bridge.store.database import Database
-from bridge.store.tables import held_lanes, lane_changes
+from bridge.store.tables import lane_changes
+
+_LATER = lane_changes.alias()
+HOLDS = (lane_changes.c.state != LaneState.RUNNING) & ~exists().where(
+    _LATER.c.source_chain == lane_changes.c.source_chain,
+    _LATER.c.destination_chain == lane_changes.c.destination_chain,
+    _LATER.c.sequence > lane_changes.c.sequence,
+)
+"""Whether a change is its lane's last one, and stopped the lane."""
 
 
 class Lanes:
@@ -23,14 +31,10 @@ class Lanes:
         A pause does not replace a halt, because the cause of a halt must be fixed first. Only `RUNNING` ends a
         pause or a halt.
         """
-        row = _row(change)
         with self._database.transaction(exclusive="lanes") as connection:
             if not takes_effect(_state(connection, change.lane), change.state):
                 return False
-            connection.execute(delete(held_lanes).where(_is(held_lanes, change.lane)))
-            if change.state is not LaneState.RUNNING:
-                connection.execute(insert(held_lanes).values(**row))
-            connection.execute(insert(lane_changes).values(**row))
+            connection.execute(insert(lane_changes).values(**_row(change)))
         return True
 
     def state(self, lane: Lane) -> LaneState:
@@ -40,23 +44,25 @@ class Lanes:
 
     def held(self) -> list[LaneChange]:
         """Returns the lanes that are not running, with the change that stopped each."""
-        query = select(held_lanes).order_by(held_lanes.c.source_chain, held_lanes.c.destination_chain)
-        return [_change(row) for row in self._database.read(query)]
+        order = (lane_changes.c.source_chain, lane_changes.c.destination_chain)
+        return [_change(row) for row in self._database.read(select(lane_changes).where(HOLDS).order_by(*order))]
 
     def history(self, lane: Lane | None = None) -> list[LaneChange]:
         """Returns every change of one lane or of all, oldest first."""
         query = select(lane_changes).order_by(lane_changes.c.sequence)
         if lane is not None:
-            query = query.where(_is(lane_changes, lane))
+            query = query.where(_is(lane))
         return [_change(row) for row in self._database.read(query)]
 
 
-def _is(table: Any, lane: Lane) -> Any:
-    return (table.c.source_chain == lane.source_chain) & (table.c.destination_chain == lane.destination_chain)
+def _is(lane: Lane) -> ColumnElement[bool]:
+    changes = lane_changes.c
+    return (changes.source_chain == lane.source_chain) & (changes.destination_chain == lane.destination_chain)
 
 
 def _state(connection: Connection, lane: Lane) -> LaneState:
-    found = connection.execute(select(held_lanes.c.state).where(_is(held_lanes, lane))).scalar()
+    last = select(lane_changes.c.state).where(_is(lane)).order_by(lane_changes.c.sequence.desc()).limit(1)
+    found = connection.execute(last).scalar()
     return LaneState.RUNNING if found is None else LaneState(found)
 
 

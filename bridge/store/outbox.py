@@ -61,7 +61,16 @@ from bridge.records.relay_policy import EVERYTHING, RelayPolicy
 from bridge.store.counters import add_counts, delivered_counts
 from bridge.store.database import Database
 from bridge.store.jobs import await_executions, end_executions, forget_executions
-from bridge.store.tables import FAILING, NEVER_CLAIMED, held_lanes, messages, outbox, outbox_failures, spending_blocked
+from bridge.store.lanes import HOLDS
+from bridge.store.tables import (
+    FAILING,
+    NEVER_CLAIMED,
+    lane_changes,
+    messages,
+    outbox,
+    outbox_failures,
+    spending_blocked,
+)
 
 _ENTRY_COLUMNS: Final = (*(column for column in outbox.c if column is not outbox.c.sequence), messages.c.envelope)
 _EntryRow: Final[Any] = namedtuple("_EntryRow", [column.name for column in _ENTRY_COLUMNS])  # type: ignore[misc]  # noqa: PYI024
@@ -74,7 +83,9 @@ _MESSAGES = messages.c.message_id == outbox.c.message_id
 _ENTRIES = select(*_ENTRY_COLUMNS).join(messages, _MESSAGES)
 _THESE = outbox.c.event_id.in_(bindparam("event_ids", expanding=True))
 _HELD = exists().where(
-    held_lanes.c.source_chain == outbox.c.source_chain, held_lanes.c.destination_chain == outbox.c.destination_chain
+    lane_changes.c.source_chain == outbox.c.source_chain,
+    lane_changes.c.destination_chain == outbox.c.destination_chain,
+    HOLDS,
 )
 _EARLIER = outbox.alias()
 _BEHIND_ANOTHER = exists().where(

@@ -376,19 +376,8 @@ heartbeats = Table(
     Column("signature", LargeBinary, nullable=False),
 )
 
-held_lanes = Table(
-    "held_lanes",  # lanes that are paused or halted, which `Outbox.claim` skips
-    METADATA,
-    *_lane(primary_key=True),
-    Column("state", String, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("changed_by", String, nullable=False),
-    Column("changed_at", Double, nullable=False),
-    CheckConstraint("state IN ('PAUSED', 'HALTED')", name="state"),
-)
-
 lane_changes = Table(
-    "lane_changes",
+    "lane_changes",  # a lane is in the state of its last change; `Outbox.claim` skips those that are not running
     METADATA,
     Column("sequence", _SERIAL, primary_key=True),
     *_lane(),
@@ -396,6 +385,8 @@ lane_changes = Table(
     Column("reason", Text, nullable=False),
     Column("changed_by", String, nullable=False),
     Column("changed_at", Double, nullable=False),
+    CheckConstraint("state IN ('RUNNING', 'PAUSED', 'HALTED')", name="state"),
+    Index(None, "source_chain", "destination_chain", "sequence"),
 )
 
 accusations = Table(

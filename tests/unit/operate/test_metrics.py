@@ -172,7 +172,7 @@ def fill(store: Store) -> None:
     store.lanes.change(held)
     store.jobs.copy_requests([retry_request(number, message(number)) for number in (1, 2, 3)], 3, now)
     _, impossible, postponed = store.jobs.due(RetryJob, now, 3)
-    store.jobs.save(impossible.ended(RetryState.IMPOSSIBLE, "not retriable", now), fence=impossible.fence)
+    store.jobs.save(impossible.settled(RetryState.IMPOSSIBLE, "not retriable", now), fence=impossible.fence)
     store.jobs.save(postponed.reschedule("tomorrow", now), fence=postponed.fence)
 
 

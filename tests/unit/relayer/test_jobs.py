@@ -42,7 +42,7 @@ class Slow:
         if self.failures:
             self.failures -= 1
             raise OSError("the chain is away")
-        context.save(context.job.ended(RetryState.NOT_NEEDED, "done", self.clock.now()))
+        context.save(context.job.settled(RetryState.NOT_NEEDED, "done", self.clock.now()))
 
     def failed(self, context: JobContext[RetryJob], error: Exception) -> None:
         context.save(context.job.reschedule(str(error), self.clock.now() + 60))

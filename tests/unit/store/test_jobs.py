@@ -38,8 +38,10 @@ def test_of_two_that_end_the_same_job_one_is_refused(store: Store) -> None:
     store.jobs.copy_requests([retry_request()], 1, now=50)
     sending = only(store).start(frozenset({Gmp.AXELAR}))
     store.jobs.save(sending, fence=0)
-    assert store.jobs.save(sending.ended(RetryState.SENT, "attempt 1", 60, word("tx")), fence=sending.fence)
-    assert not store.jobs.save(sending.ended(RetryState.NOT_NEEDED, "executed", 61), fence=sending.fence)
+    assert store.jobs.save(
+        sending.settled(RetryState.SENT, "attempt 1", 60, transaction_hash=word("tx")), fence=sending.fence
+    )
+    assert not store.jobs.save(sending.settled(RetryState.NOT_NEEDED, "executed", 61), fence=sending.fence)
     (job,) = store.jobs.of_message(RetryJob, message().id)
     assert (job.state, job.outcome, job.transaction_hash, job.finished_at) == (
         RetryState.SENT,
@@ -56,6 +58,6 @@ def test_ended_retries_are_forgotten_with_age(store: Store) -> None:
     ended, open_one = store.jobs.due(RetryJob, 100, 10)
     sending = ended.start(frozenset({Gmp.AXELAR}))
     store.jobs.save(sending, fence=ended.fence)
-    store.jobs.save(sending.ended(RetryState.SENT, "attempt 1", 60, word("tx")), fence=sending.fence)
+    store.jobs.save(sending.settled(RetryState.SENT, "attempt 1", 60, transaction_hash=word("tx")), fence=sending.fence)
     assert [store.jobs.forget_retries(before, 9) for before in (60, 61, 10**9)] == [0, 1, 0]
     assert [job.message_id for job in store.jobs.due(RetryJob, 100, 10)] == [open_one.message_id]

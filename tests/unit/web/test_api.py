@@ -104,7 +104,7 @@ def test_api_retry_becomes_a_job_of_the_relayer(api: Api) -> None:
     (job,) = api.world.relayer.jobs.due(RetryJob, api.world.now, 10)
     assert (job.message_id, job.wanted, job.request.attempt) == (api.failing.id, frozenset({Gmp.AXELAR, Gmp.CCIP}), 1)
     assert api.post(path, {}).status_code == 409, "one is under way"
-    assert api.world.relayer.jobs.save(job.ended(RetryState.NOT_NEEDED, "delivered", 1.0), fence=job.fence)
+    assert api.world.relayer.jobs.save(job.settled(RetryState.NOT_NEEDED, "delivered", 1.0), fence=job.fence)
     assert api.post(path, {}).status_code == 202
     states = [one["state"] for one in api.get(f"/messages/{id_of(api.failing)}")["retries"]]
     assert states == ["NOT_NEEDED", "OPEN"]
