@@ -22,11 +22,19 @@ def paying_signers(settings: Settings, deployment: Deployment) -> dict[int, list
     """Returns the signers that pay for deliveries, by chain.
 
     Raises:
-        SettingsError: a chain has no paying signer.
+        SettingsError: chains have no paying signer. The message lists them.
         InvalidKeyError: a key is invalid or can't be opened.
     """
-    require_keys(settings, deployment)
-    named: list[tuple[Signer, frozenset[str]]] = [(opened(source), source.chains) for source in _sources(settings)]
+    sources = [settings.account(name) for name in settings.signers]
+    problems = [
+        f"no key pays for deliveries to {deployed.name}: set WAYBILL_RELAYER_KEY, or name an account of [accounts] in signers"
+        for deployed in deployment.chains
+        if settings.relayer_key is None
+        and not any(not source.chains or deployed.name in source.chains for source in sources)
+    ]
+    if problems:
+        raise SettingsError("\n".join(problems))
+    named: list[tuple[Signer, frozenset[str]]] = [(opened(source), source.chains) for source in sources]
     if settings.relayer_key is not None:
         named.insert(0, (LocalSigner.from_key(settings.relayer_key.get_secret_value()), frozenset()))
     return {
@@ -62,36 +70,10 @@ def open_sealer(settings: Settings) -> KeySealer:
     key = settings.dlq.key or settings.relayer_key
     if key is not None:
         return KeySealer(LocalSigner.from_key(key.get_secret_value()).account)
-    source = _sealing_source(settings)
-    if source is None:
-        raise SettingsError(_NOBODY_SEALS)
-    return KeySealer(local_account(source))
-
-
-def require_keys(settings: Settings, deployment: Deployment) -> None:
-    """Checks that each chain has a paying signer and that dead letters have a sealer. Opens no key.
-
-    Raises:
-        SettingsError: a signer is missing. The message lists all that are.
-    """
-    problems = [
-        f"no key pays for deliveries to {deployed.name}: set WAYBILL_RELAYER_KEY, or name an account of [accounts] in signers"
-        for deployed in deployment.chains
-        if settings.relayer_key is None
-        and not any(not source.chains or deployed.name in source.chains for source in _sources(settings))
-    ]
-    if (settings.dlq.key or settings.relayer_key or _sealing_source(settings)) is None:
-        problems.append(_NOBODY_SEALS)
-    if problems:
-        raise SettingsError("\n".join(problems))
-
-
-def _sealing_source(settings: Settings) -> SignerSource | None:
-    return next((source for source in _sources(settings) if source.remote is None), None)
-
-
-def _sources(settings: Settings) -> list[SignerSource]:
-    return [settings.account(name) for name in settings.signers]
+    for source in map(settings.account, settings.signers):
+        if source.remote is None:
+            return KeySealer(local_account(source))
+    raise SettingsError(_NOBODY_SEALS)
 
 
 def opened(source: SignerSource) -> Signer:

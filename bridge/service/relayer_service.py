@@ -20,6 +20,7 @@ import structlog
 from bridge.atomic.follower import Actions
 from bridge.atomic.reader import ActionReader
 from bridge.client import Client
+from bridge.dead_letters.signing import KeySealer
 from bridge.evm.chain import EvmChain
 from bridge.evm.sender import Sender, SenderPool
 from bridge.evm.signing import LocalSigner, Signer
@@ -43,7 +44,7 @@ from bridge.relayer.spending import SpendGate
 from bridge.service.connections import connected
 from bridge.service.dead_letter_service import DeadLetterService
 from bridge.service.settings import SELDOM, Settings
-from bridge.service.startup_checks import RelayerKeys, check_relayer, public_attesters
+from bridge.service.startup_checks import check_relayer, public_attesters
 from bridge.store import Store, open_store, working_on
 from bridge.store.index_requests import IndexRequests
 from bridge.store.observations import Finality
@@ -78,7 +79,8 @@ class RelayerService:
         store: Store,
         settings: Settings,
         *,
-        keys: RelayerKeys,
+        paying: Mapping[int, Sequence[Signer]],
+        sealer: KeySealer,
         worker: str,
         web: JsonDocuments,
         attesters: AttesterSource | None = None,
@@ -94,7 +96,6 @@ class RelayerService:
         self.store = store
         self._settings = settings
         clock = SystemClock()
-        paying = keys.paying
         self._bounds = settings.bounds(deployment)
         self._senders = self._open_senders(paying, clock)
         payers = {
@@ -114,7 +115,7 @@ class RelayerService:
             clock=clock,
         )
         self.dead_letter_service = DeadLetterService(
-            deployment, chains, store, settings, clock, messages=self.own_messages, sealer=keys.sealer
+            deployment, chains, store, settings, clock, messages=self.own_messages, sealer=sealer
         )
         gate = SpendGate(store.spending, clock, accepts=settings.acceptance(deployment), bounds=self._bounds)
         self.policies = Policies(deployment, chains, settings.operator_policies())
@@ -339,7 +340,7 @@ async def open_relayer(
         StoreError: the store can't be opened, is being restored, or has a newer version.
         WrongChainError: an endpoint serves a different chain.
     """
-    keys = check_relayer(settings, deployment, has_attesters=attesters is not None)
+    paying, sealer = check_relayer(settings, deployment, has_attesters=attesters is not None)
     worker = worker_name()
     with working_on(settings.store, worker), closing(open_store(settings.store)) as store:
         async with (
@@ -351,7 +352,8 @@ async def open_relayer(
                 chains,
                 store,
                 settings,
-                keys=keys,
+                paying=paying,
+                sealer=sealer,
                 worker=worker,
                 web=web,
                 attesters=attesters,

@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from bridge.dead_letters.signing import KeySealer
@@ -23,20 +22,9 @@ from bridge.service.settings import Settings, check_chains
 from bridge.settings import SettingsError
 
 
-@dataclass(frozen=True, slots=True)
-class RelayerKeys:
-    """The keys of a relayer.
-
-    Attributes:
-        paying: signers that pay for deliveries, by chain.
-        sealer: the sealer of dead letters.
-    """
-
-    paying: Mapping[int, list[Signer]]
-    sealer: KeySealer
-
-
-def check_relayer(settings: Settings, deployment: Deployment, *, has_attesters: bool) -> RelayerKeys:
+def check_relayer(
+    settings: Settings, deployment: Deployment, *, has_attesters: bool
+) -> tuple[dict[int, list[Signer]], KeySealer]:
     """Checks a relayer's settings and opens its keys. Makes no connection.
 
     Args:
@@ -44,22 +32,24 @@ def check_relayer(settings: Settings, deployment: Deployment, *, has_attesters: 
         deployment: the network.
         has_attesters: whether the network provides its own attesters, as a devnet does.
 
+    Returns:
+        The signers that pay for deliveries, by chain, and the sealer of dead letters.
+
     Raises:
         SettingsError: settings are missing or invalid. The message lists every problem.
     """
     check_chains(settings, deployment)
-    problems = _Problems()
-    keys = (
-        problems.of(lambda: paying_signers(settings, deployment)),
-        problems.of(lambda: open_sealer(settings)),
-    )
-    problems.of(lambda: [LocalSigner.from_key(key.get_secret_value()) for key in settings.retry_keys])
-    problems.of(lambda: check_endpoints(settings, deployment))
+    checks: list[Callable[[], Any]] = [
+        lambda: paying_signers(settings, deployment),
+        lambda: open_sealer(settings),
+        lambda: [LocalSigner.from_key(key.get_secret_value()) for key in settings.retry_keys],
+        lambda: check_endpoints(settings, deployment),
+    ]
     if not has_attesters:
         web = JsonDocuments(timeout=settings.attestations.TIMEOUT)  # makes no request here
-        problems.of(lambda: public_attesters(deployment, {}, settings, web))
-    problems.refuse()
-    return RelayerKeys(*keys)
+        checks.append(lambda: public_attesters(deployment, {}, settings, web))
+    paying, sealer, *_ = _checked(checks)
+    return paying, sealer
 
 
 def check_tripwire(settings: Settings, deployment: Deployment) -> Signer:
@@ -72,10 +62,8 @@ def check_tripwire(settings: Settings, deployment: Deployment) -> Signer:
         SettingsError: settings are missing or invalid. The message lists every problem.
     """
     check_chains(settings, deployment)
-    problems = _Problems()
-    signer: Signer = problems.of(lambda: tripwire_signer(settings))
-    problems.of(lambda: check_endpoints(settings, deployment))
-    problems.refuse()
+    signer: Signer
+    signer, _ = _checked([lambda: tripwire_signer(settings), lambda: check_endpoints(settings, deployment)])
     return signer
 
 
@@ -94,25 +82,18 @@ def public_attesters(
         raise SettingsError(f"network {deployment.network!r}: {error}") from error
 
 
-class _Problems:
-    """Collects the problems that checks find."""
+def _checked(checks: Iterable[Callable[[], Any]]) -> list[Any]:
+    """Returns the results of all checks.
 
-    def __init__(self) -> None:
-        self._found: list[str] = []
-
-    def of(self, check: Callable[[], Any]) -> Any:
-        """Returns a check's result, or None if it found a problem."""
+    Raises:
+        SettingsError: checks found problems. The message lists all of them.
+    """
+    results, problems = [], list[str]()
+    for check in checks:
         try:
-            return check()
+            results.append(check())
         except (SettingsError, InvalidKeyError) as error:
-            self._found += str(error).splitlines()
-            return None
-
-    def refuse(self) -> None:
-        """Raises an error with the problems that were found, if any.
-
-        Raises:
-            SettingsError: checks found problems.
-        """
-        if self._found:
-            raise SettingsError("\n".join(dict.fromkeys(self._found)))
+            problems += str(error).splitlines()
+    if problems:
+        raise SettingsError("\n".join(dict.fromkeys(problems)))
+    return results

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from pydantic import ModelWrapValidatorHandler, PrivateAttr, ValidationError, model_validator
+from pydantic import PrivateAttr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from bridge.settings.problems import explain, refusal
+from bridge.settings.problems import SettingsError, explain
 from bridge.settings.sources import PREFIX, Origin, merged, origin_name, origins
 
 Check = tuple[frozenset[str], Callable[[Any], Iterator[str]]]
@@ -44,22 +44,6 @@ class LoadedSettings(BaseSettings):
         """Uses only the values from `load`, which reads the sources itself to know where each value comes from."""
         return (init_settings,)
 
-    @model_validator(mode="wrap")
-    @classmethod
-    def _fits_together(cls, values: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
-        """Runs the checks even if some values are invalid, so that one error lists every problem."""
-        try:
-            settings, errors = validate(values), []
-        except ValidationError as error:
-            errors = error.errors(include_url=False)
-            wrong = {item["loc"][0] for item in errors if item["loc"]}
-            settings = validate({name: value for name, value in values.items() if name not in wrong})
-        invalid = {str(item["loc"][0]) for item in errors if item["loc"]}
-        problems = [problem for names, check in cls.CHECKS if not names & invalid for problem in check(settings)]
-        if errors or problems:
-            raise refusal(cls.__name__, errors, problems, values)
-        return settings
-
     @classmethod
     def load(cls, file: Path | None = None, defaults: Mapping[str, Any] | None = None, /, **arguments: Any) -> Self:
         """Loads the settings from all sources.
@@ -73,10 +57,17 @@ class LoadedSettings(BaseSettings):
             SettingsError: names or values are invalid. The message lists all of them.
         """
         sources = origins(cls, arguments, file, defaults or {}, cls.PROFILES)
+        values, problems, invalid = merged(sources), list[str](), set[str]()
         try:
-            settings = cls(**merged(sources))
+            settings = cls(**values)
         except ValidationError as error:
-            raise explain(error, cls.model_fields, lambda name: origin_name(sources, name), cls.SECRET) from None
+            problems = explain(error, cls.model_fields, lambda name: origin_name(sources, name), cls.SECRET)
+            invalid = {str(item["loc"][0]) for item in error.errors()}
+            settings = cls(**{name: value for name, value in values.items() if name not in invalid})
+        for names, check in cls.CHECKS:  # even if other values are invalid, so that one error lists every problem
+            problems += check(settings) if not names & invalid else ()
+        if problems:
+            raise SettingsError("\n  ".join(["invalid settings:", *problems]))
         settings._origins.extend(sources)
         return settings
 

@@ -10,8 +10,9 @@ import pytest
 from eth_account import Account
 
 from bridge.evm.settings import SignerSource
-from bridge.service.keys import open_sealer, paying_signers, require_keys
+from bridge.service.keys import open_sealer, paying_signers
 from bridge.service.settings import Settings
+from bridge.service.startup_checks import check_relayer
 from bridge.settings import SettingsError
 from tests.unit.cli.network import write_network
 
@@ -34,7 +35,6 @@ def test_documented_settings_file_is_complete(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "keys/relayer.password").write_text("word")
     monkeypatch.chdir(tmp_path)
     settings, network = Settings.load(tmp_path / "waybill.toml"), write_network(tmp_path)
-    require_keys(settings, network)
     mine = Account.from_key(KEY).address
     assert open_sealer(settings).address == mine
     paying = paying_signers(settings, network).items()
@@ -60,9 +60,10 @@ def test_letters_are_sealed_with_the_most_specific_key(
 def test_keys_that_nobody_named_are_all_listed(tmp_path: Path) -> None:
     network = write_network(tmp_path)
     with pytest.raises(SettingsError) as caught:
-        require_keys(Settings.load(), network)
+        check_relayer(Settings.load(), network, has_attesters=True)
     for missing in ("deliveries to alpha", "deliveries to beta", "no key to seal dead letters with"):
         assert missing in str(caught.value)
+    settings = Settings.load(signers="remote", accounts={"remote": REMOTE})
     with pytest.raises(SettingsError, match="no key to seal") as sealing:
-        require_keys(Settings.load(signers="remote", accounts={"remote": REMOTE}), network)
+        check_relayer(settings, network, has_attesters=True)
     assert "deliveries" not in str(sealing.value)

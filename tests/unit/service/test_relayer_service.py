@@ -57,13 +57,15 @@ def service(settings: Settings) -> Iterator[RelayerService]:
     network = Deployment.model_validate(
         {"version": 1, "network": "test", "chains": [deployed(ALPHA, "alpha"), deployed(BETA, "beta")]}
     )
+    paying, sealer = check_relayer(settings, network, has_attesters=True)
     with closing(Store(settings.store)) as store:
         yield RelayerService(
             network,
             {chain_id: cast(EvmChain, RoutingChain(chain_id)) for chain_id in (ALPHA, BETA)},
             store,
             settings,
-            keys=check_relayer(settings, network, has_attesters=True),
+            paying=paying,
+            sealer=sealer,
             worker="worker",
             web=cast(JsonDocuments, None),  # asks nothing
             attesters=lambda *_: {},
