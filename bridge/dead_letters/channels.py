@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from email.message import EmailMessage
 from enum import StrEnum
+from html import escape
 from typing import Any, Final, Protocol
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -89,11 +90,11 @@ class Slack(Webhook):
     def _document(self, notice: Notice) -> dict[str, Any]:
         history = notice.details.get("failureHistory") or [{}]
         error = str(history[-1].get("errorMessage", ""))
-        text = _plain(f"{notice.severity.upper()}: {notice.summary}")
+        text = escape(f"{notice.severity.upper()}: {notice.summary}", quote=False)
         block = {"type": "section", "text": {"type": "plain_text", "text": text[:3000]}}
         quoted = {
             "type": "section",
-            "text": {"type": "mrkdwn", "text": f"```{_plain(error).replace('`', chr(39))[:2900]}```"},
+            "text": {"type": "mrkdwn", "text": f"```{escape(error, quote=False).replace('`', chr(39))[:2900]}```"},
         }
         return {"text": text, "blocks": [block, quoted] if error else [block]}
 
@@ -208,7 +209,3 @@ async def _post(url: str, document: dict[str, Any], timeout: float) -> None:  # 
         ) from error  # its URL may hold a secret
     except httpx.HTTPError as error:
         raise TransientError(f"the request failed: {type(error).__name__}") from error
-
-
-def _plain(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

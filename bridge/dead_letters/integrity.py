@@ -5,9 +5,9 @@ Checks that no record was changed or is missing, and that a trusted account sign
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from bridge.dead_letters.decisions import CONFIRMED_AT, confirms
@@ -120,17 +120,21 @@ async def denied_decisions(log: DeadLetterLog, chains: Mapping[int, Chain], *, a
         chains: Chains by id.
         after: Sequence after which to check.
     """
+
+    def confirmed() -> list[LogRecord]:
+        records = _all(log, after, until=None)
+        return [one for one in records if one.kind is RecordKind.DECIDED and CONFIRMED_AT in one.document]
+
     denied = set[int]()
-    async for record in _later(log, after):
-        if record.kind is RecordKind.DECIDED and CONFIRMED_AT in record.document:
-            try:
-                chain, block = chains[record.document["chainId"]], record.document[CONFIRMED_AT]["block"]
-                if not await confirms(chain, record.document, block):
-                    denied.add(record.sequence)
-            except TransientError:
-                continue
-            except (KeyError, TypeError, ValueError):
+    for record in await asyncio.to_thread(confirmed):
+        try:
+            chain, block = chains[record.document["chainId"]], record.document[CONFIRMED_AT]["block"]
+            if not await confirms(chain, record.document, block):
                 denied.add(record.sequence)
+        except TransientError:
+            continue
+        except (KeyError, TypeError, ValueError):
+            denied.add(record.sequence)
     return frozenset(denied)
 
 
@@ -142,13 +146,6 @@ def _all(log: DeadLetterLog, after: int, *, until: int | None) -> Iterator[LogRe
                 return
             yield record
         last = batch[-1].sequence
-
-
-async def _later(log: DeadLetterLog, after: int) -> AsyncIterator[LogRecord]:
-    while batch := await log.in_thread(partial(log.records, after=after, limit=_BATCH)):
-        for record in batch:
-            yield record
-        after = batch[-1].sequence
 
 
 def _problems(

@@ -198,9 +198,12 @@ class DeadLetterReview:
         Raises:
             KeyError, DecisionError, RefusedError: see `draft` and `record`.
         """
-        operator = self._require_operator()
-        document = await self.draft(event_id, decision, rationale, operator.address, **reissue)
-        return await self.record(signed(document, operator), KeySealer(operator), self._clock.now())
+        if self._operator is None:
+            raise DecisionError(
+                "a decision needs the operator's key: choose its account with --signer, or set WAYBILL_KEY"
+            )
+        document = await self.draft(event_id, decision, rationale, self._operator.address, **reissue)
+        return await self.record(signed(document, self._operator), KeySealer(self._operator), self._clock.now())
 
     async def draft(
         self,
@@ -401,13 +404,6 @@ class DeadLetterReview:
             kind=Kind.ACK,
         )
         return Notice(source_chain=away.chain_id, request=request)
-
-    def _require_operator(self) -> LocalAccount:
-        if self._operator is None:
-            raise DecisionError(
-                "a decision needs the operator's key: choose its account with --signer, or set WAYBILL_KEY"
-            )
-        return self._operator
 
     def _place(self) -> tuple[int, str]:
         return self._parameters.chain_id, to_checksum_address(self._parameters.authority)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, Final
 
 from eth_account import Account
@@ -21,9 +20,6 @@ _DOMAIN_TYPES: Final = {
     "chainId": "uint256",
     "verifyingContract": "address",
 }
-_NOWHERE: Final[Mapping[str, Any]] = MappingProxyType({})
-"""A log holds letters of all chains, so the seal of a record names none: the hash of the record before it says which log."""
-
 _RECORD: Final = {
     "DeadLetterRecord": [
         {"name": "sequence", "type": "uint64"},
@@ -58,7 +54,7 @@ class KeySealer:
 
     def seal(self, record: LogRecord) -> bytes:
         """See `Sealer.seal`."""
-        return _sign(self._account, _RECORD, _record(record))
+        return _sign(self._account, record_typed_data(record))
 
     def sign(self, digest: bytes) -> bytes:
         """Signs 32 bytes: the digest of a heartbeat or a primary record."""
@@ -93,26 +89,25 @@ class WalletSealer:
             UnsealedError: the account did not sign this record, perhaps because a different record now has its
                 place in the log.
         """
-        if _recover(_RECORD, _record(record), self._seal) != self._address:
+        if _signer(record_typed_data(record), self._seal) != self._address:
             raise UnsealedError(record)
         return self._seal
 
 
 def sign_decision(account: LocalAccount, decision: Mapping[str, Any]) -> bytes:
     """Returns the operator's 65-byte signature of a decision's document."""
-    return _sign(account, _DECISION, decision_message(decision), _place_of(decision))
+    return _sign(account, decision_typed_data(decision))
 
 
 def record_signer(record: LogRecord) -> str | None:
     """Returns the account that signed a record, or None if the signature is invalid."""
-    return _recover(_RECORD, _record(record), record.signature)
+    return _signer(record_typed_data(record), record.signature)
 
 
 def decision_signer(decision: Mapping[str, Any]) -> str | None:
     """Returns the account that signed a decision's document, or None if the signature is invalid."""
     try:
-        signature = decode_hex(decision["signature"])
-        return _recover(_DECISION, decision_message(decision), signature, _place_of(decision))
+        return _signer(decision_typed_data(decision), decode_hex(decision["signature"]))
     except (KeyError, ValueError):
         return None
 
@@ -124,29 +119,23 @@ def decision_digest(decision: Mapping[str, Any]) -> bytes:
 
 
 def decision_typed_data(decision: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the document for a wallet to sign (``eth_signTypedData_v4``)."""
-    return _typed_data(_DECISION, decision_message(decision), _place_of(decision))
+    """Returns the document that a wallet or a key signs (``eth_signTypedData_v4``).
+
+    It has the chain and the contract that define who may decide, which a wallet shows. The hash of the letter's first
+    record ties the decision to that letter.
+    """
+    message = {field["name"]: decision.get(field["name"], "") for field in _DECISION["DeadLetterDecision"]}
+    message["newMessageId"] = decision.get("newMessageId") or f"0x{bytes(32).hex()}"
+    return _typed_data(_DECISION, message, {name: decision[name] for name in ("chainId", "verifyingContract")})
 
 
 def record_typed_data(record: LogRecord) -> dict[str, Any]:
-    """Returns the typed data for a record's place in the log (``eth_signTypedData_v4``)."""
-    words = {name: f"0x{value.hex()}" for name, value in _record(record).items() if name != "sequence"}
-    return _typed_data(_RECORD, {"sequence": record.sequence, **words}, _NOWHERE)
+    """Returns the typed data for a record's place in the log (``eth_signTypedData_v4``).
 
-
-def decision_message(decision: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the signed fields of a decision. The hash of the letter's first record ties it to that letter."""
-    message = {field["name"]: decision.get(field["name"], "") for field in _DECISION["DeadLetterDecision"]}
-    return message | {"newMessageId": decision.get("newMessageId") or "0x" + bytes(32).hex()}
-
-
-def _record(record: LogRecord) -> dict[str, Any]:
-    return {"sequence": record.sequence, "previous": record.previous, "hash": record.hash}
-
-
-def _place_of(decision: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the chain and the contract that define who may decide. A wallet shows both."""
-    return {name: decision[name] for name in ("chainId", "verifyingContract")}
+    It names no chain, since a log holds letters of all chains; the previous record's hash says which log it is.
+    """
+    words = {"previous": f"0x{record.previous.hex()}", "hash": f"0x{record.hash.hex()}"}
+    return _typed_data(_RECORD, {"sequence": record.sequence, **words}, {})
 
 
 def _typed_data(types: Mapping[str, Any], message: Mapping[str, Any], place: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,24 +145,16 @@ def _typed_data(types: Mapping[str, Any], message: Mapping[str, Any], place: Map
         "types": {"EIP712Domain": [{"name": name, "type": _DOMAIN_TYPES[name]} for name in domain], **types},
         "primaryType": primary,
         "domain": domain,
-        "message": dict(message),
+        "message": message,
     }
 
 
-def _sign(
-    account: LocalAccount, types: Mapping[str, Any], message: Mapping[str, Any], place: Mapping[str, Any] = _NOWHERE
-) -> bytes:
-    signed = account.sign_message(encode_typed_data(full_message=_typed_data(types, message, place)))
-    return bytes(signed.signature)
+def _sign(account: LocalAccount, document: dict[str, Any]) -> bytes:
+    return bytes(account.sign_message(encode_typed_data(full_message=document)).signature)
 
 
-def _recover(
-    types: Mapping[str, Any], message: Mapping[str, Any], signature: bytes, place: Mapping[str, Any] = _NOWHERE
-) -> str | None:
+def _signer(document: dict[str, Any], signature: bytes) -> str | None:
     try:
-        recovered = Account.recover_message(
-            encode_typed_data(full_message=_typed_data(types, message, place)), signature=signature
-        )
+        return str(Account.recover_message(encode_typed_data(full_message=document), signature=signature))
     except Exception:  # noqa: BLE001  # eth_account raises many kinds for bytes that are no signature
         return None
-    return str(recovered)

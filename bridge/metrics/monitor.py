@@ -16,11 +16,10 @@ from bridge.evm.chain import EvmChain
 from bridge.evm.endpoints import EndpointState
 from bridge.evm.ttl_cache import AsyncCached, Cached
 from bridge.metrics.samples import Samples
-from bridge.metrics.stored import add_letters, add_stored
-from bridge.metrics.streams import add_streams
+from bridge.metrics.stored import add_letters, add_stored, add_streams
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.indexed import ChainRecord, IndexSource
-from bridge.protocol.ports import Block, Clock, TransientError
+from bridge.protocol.ports import Clock, TransientError
 from bridge.protocol.status import Status
 from bridge.service.settings import Settings
 from bridge.store import Store
@@ -145,16 +144,13 @@ class Monitor:
             found = Counter(one.severity for one in divergences)
             return index.counts_by_status(divergences), {name: found[name] for name in _ALARMING}
 
-    async def _head(self, deployed: ChainDeployment) -> Block:
-        async with asyncio.timeout(_CHAIN_SECONDS):
-            return await self._chains[deployed.chain_id].head()
-
     async def _add_chain(
         self, samples: Samples, deployed: ChainDeployment, senders: Mapping[int, frozenset[str]]
     ) -> None:
         chain, name = self._chains[deployed.chain_id], deployed.name
         try:
-            head = await self._head(deployed)
+            async with asyncio.timeout(_CHAIN_SECONDS):
+                head = await chain.head()
         except (TransientError, TimeoutError):
             samples.add("waybill_chain_up", 0, chain=name)
             raise

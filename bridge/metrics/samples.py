@@ -9,20 +9,27 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from bridge.metrics.catalogue import METRICS, Metric, MetricType
+from bridge.metrics.catalogue import METRICS, MetricType
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 Family = GaugeMetricFamily | CounterMetricFamily | HistogramMetricFamily
+
+_FAMILIES: Final = {
+    MetricType.GAUGE: GaugeMetricFamily,
+    MetricType.COUNTER: CounterMetricFamily,
+    MetricType.HISTOGRAM: HistogramMetricFamily,
+}
 
 
 class Samples(Collector):
     """The values of one scrape, by metric."""
 
     def __init__(self) -> None:
-        self._families = {metric.name: _family(metric) for metric in METRICS}
+        self._families: dict[str, Family] = {
+            metric.name: _FAMILIES[metric.type](metric.name, metric.meaning, labels=metric.labels) for metric in METRICS
+        }
         self._labels = {metric.name: metric.labels for metric in METRICS}
-        self._used: set[str] = set()
 
     def add(self, name: str, value: float, **labels: str) -> None:
         """Adds a value.
@@ -33,7 +40,6 @@ class Samples(Collector):
         family = self._families[name]
         assert not isinstance(family, HistogramMetricFamily)
         family.add_metric(self._values(name, labels), value)
-        self._used.add(name)
 
     def add_histogram(
         self, name: str, bounds: Sequence[float], within: Sequence[int], total: float, count: int, **labels: str
@@ -52,11 +58,10 @@ class Samples(Collector):
         assert isinstance(family, HistogramMetricFamily)
         buckets: list[tuple[str, float]] = [(str(bound), found) for bound, found in zip(bounds, within, strict=True)]
         family.add_metric(self._values(name, labels), [*buckets, ("+Inf", count)], total)
-        self._used.add(name)
 
     def collect(self) -> Iterable[Family]:
         """Returns the metrics that have a value."""
-        return [family for name, family in self._families.items() if name in self._used]
+        return [family for family in self._families.values() if family.samples]
 
     def _values(self, name: str, labels: dict[str, str]) -> list[str]:
         if set(labels) != set(self._labels[name]):
@@ -68,13 +73,3 @@ class Samples(Collector):
         registry = CollectorRegistry(auto_describe=False)
         registry.register(self)
         return generate_latest(registry)
-
-
-def _family(metric: Metric) -> Family:
-    match metric.type:
-        case MetricType.GAUGE:
-            return GaugeMetricFamily(metric.name, metric.meaning, labels=metric.labels)
-        case MetricType.COUNTER:
-            return CounterMetricFamily(metric.name, metric.meaning, labels=metric.labels)
-        case MetricType.HISTOGRAM:
-            return HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)

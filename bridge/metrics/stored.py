@@ -24,6 +24,7 @@ from bridge.store.figures import Figures
 from bridge.store.finality_records import FinalityRecords
 from bridge.store.jobs import Jobs
 from bridge.store.spending import Spending
+from bridge.store.streams import Streams
 
 _UNACKNOWLEDGED: Final = (OutboxState.PENDING, OutboxState.CLAIMED)
 _BLOCKED_SECONDS: Final = 900.0  # blocked deliveries are checked more often, so an older record has ended
@@ -91,6 +92,18 @@ def add_letters(samples: Samples, log: DeadLetterLog, deployment: Deployment) ->
         lane = names.lane(waiting.source_chain, waiting.destination_chain)
         samples.add("waybill_dead_letters", waiting.count, **lane, gmp=waiting.gmp)
         samples.add("waybill_dead_letters_entered_total", waiting.entered, **lane, gmp=waiting.gmp)
+
+
+def add_streams(samples: Samples, streams: Streams, now: float) -> None:
+    """Adds the numbers of waiting and published records. Adds nothing if no relayer has ever recorded streams."""
+    found = streams.status()
+    if not (found.recording or found.waiting or any(found.sent.values())):
+        return
+    samples.add("waybill_stream_waiting_records", found.waiting)
+    samples.add("waybill_stream_oldest_seconds", 0.0 if found.oldest is None else max(0.0, now - found.oldest))
+    samples.add("waybill_stream_halted", float(bool(found.halted)))
+    for stream, count in found.sent.items():
+        samples.add("waybill_stream_records_total", count, stream=stream)
 
 
 def _add_spending(samples: Samples, names: _Names, spending: Spending, bounds: SpendBounds, now: float) -> None:

@@ -29,11 +29,6 @@ def iso_milliseconds(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def timestamp(moment: str | None) -> float | None:
-    """Returns the Unix seconds of a timestamp that `iso` wrote."""
-    return None if moment is None else datetime.fromisoformat(moment).timestamp()
-
-
 def readable(moment: str) -> str:
     """Converts a timestamp from the format of `iso` to that of `utc`, for display."""
     return moment[:19].replace("T", " ")
