@@ -275,8 +275,7 @@ class Client:
         """
         origin = self._deployment.chain(source)
         call = await self.route_call(source, request, self._sender)
-        receipt = await self._transact(origin, call.data, call.value)
-        return _sent(receipt, origin.router, frozenset(request.named), call.value, None)
+        return await self._send(call, origin, request.named)
 
     async def route_call(self, source: int | str, request: RouteRequest, sender: str) -> Call:
         """Returns the transaction that sends a message, for a contract or an external wallet.
@@ -351,10 +350,9 @@ class Client:
         named = named_gmps(gmps)
         fees = await self._priced(origin, message, named, min_dispatched)
         _check_cap(fees, max_fee)
-        account = self._sender
-        call = ROUTER.encode("retryRoute", (message.id, message_tuple(message), min_dispatched, _named(fees), account))
-        receipt = await self._transact(origin, call, sum(fees.values()))
-        return _sent(receipt, origin.router, frozenset(named), sum(fees.values()), message)
+        arguments = (message.id, message_tuple(message), min_dispatched, _named(fees), self._sender)
+        call = Call(to=origin.router, data=ROUTER.encode("retryRoute", arguments), value=sum(fees.values()))
+        return await self._send(call, origin, named, message)
 
     async def execute(self, message: Message) -> Receipt:
         """Executes a message whose quorum is reached.
@@ -363,7 +361,7 @@ class Client:
             RefusedError: the quorum is not reached, the message was already executed, or the recipient rejects it.
         """
         destination = self._deployment.chain(message.destination_chain)
-        return await self._transact(destination, ROUTER.encode("execute", message_tuple(message)), 0)
+        return await self._transact(destination, ROUTER.encode("execute", message_tuple(message)))
 
     async def fund(self, message: Message) -> Sent:
         """Pays for a message that was created without its fee, over the GMPs that its sender chose.
@@ -377,9 +375,8 @@ class Client:
             raise RefusedError(f"message 0x{message.id.hex()} is already paid for")
         gmps = sorted(created.gmps)
         fees = await self._priced(origin, message, gmps, message.quorum)
-        call = ROUTER.encode("fund", message_tuple(message), self._sender)
-        receipt = await self._transact(origin, call, sum(fees.values()))
-        return _sent(receipt, origin.router, frozenset(gmps), sum(fees.values()), message)
+        data = ROUTER.encode("fund", message_tuple(message), self._sender)
+        return await self._send(Call(to=origin.router, data=data, value=sum(fees.values())), origin, gmps, message)
 
     async def cancel(self, message: Message, gmps: Sequence[Gmp], min_dispatched: int = 1) -> Sent:
         """Sends a cancellation that stops the destination from executing a message.
@@ -395,10 +392,8 @@ class Client:
         """
         origin = self._deployment.chain(message.source_chain)
         fees = await self.quote(origin, cancellation_of(message), gmps)
-        account = self._sender
-        call = ROUTER.encode("cancel", message_tuple(message), min_dispatched, _named(fees), account)
-        receipt = await self._transact(origin, call, sum(fees.values()))
-        return _sent(receipt, origin.router, frozenset(gmps), sum(fees.values()), None)
+        data = ROUTER.encode("cancel", message_tuple(message), min_dispatched, _named(fees), self._sender)
+        return await self._send(Call(to=origin.router, data=data, value=sum(fees.values())), origin, gmps)
 
     async def report(self, message: Message, gmps: Sequence[Gmp]) -> Sent:
         """Makes the destination report a message's outcome to the source, over at least its quorum of GMPs.
@@ -412,9 +407,7 @@ class Client:
             RefusedError: the router rejected the call: the message has not ended on the destination.
         """
         destination = self._deployment.chain(message.destination_chain)
-        call = await self.report_call(message, gmps, self._sender)
-        receipt = await transact(self._chain(destination), self._signer, call)
-        return _sent(receipt, destination.router, frozenset(gmps), call.value, None)
+        return await self._send(await self.report_call(message, gmps, self._sender), destination, gmps)
 
     async def report_call(self, message: Message, gmps: Sequence[Gmp], refund_to: str) -> Call:
         """Returns the call that makes the destination report a message's outcome, with the current fees."""
@@ -430,14 +423,14 @@ class Client:
             RefusedError: the TTL has not elapsed, or the message has already ended.
         """
         destination = self._deployment.chain(message.destination_chain)
-        return await self._transact(destination, ROUTER.encode("expire", message_tuple(message)), 0)
+        return await self._transact(destination, ROUTER.encode("expire", message_tuple(message)))
 
     async def appoint_retrier(self, source: int | str, retrier: str) -> Receipt:
         """Allows another account to retry all messages of this account on a chain.
 
         The zero address revokes the permission.
         """
-        return await self._transact(self._deployment.chain(source), ROUTER.encode("appointRetrier", retrier), 0)
+        return await self._transact(self._deployment.chain(source), ROUTER.encode("appointRetrier", retrier))
 
     async def refuse_ended(self, message: Message) -> None:
         """Checks that a message has not ended on its destination. Passes if the destination is unreachable.
@@ -556,9 +549,30 @@ class Client:
     def _sender(self) -> str:
         return str(self._signer.address)
 
-    async def _transact(self, where: ChainDeployment, data: bytes, value: int) -> Receipt:
-        call = Call(to=where.router, data=data, value=value)
-        return await transact(self._chain(where), self._signer, call)
+    async def _transact(self, where: ChainDeployment, data: bytes) -> Receipt:
+        return await transact(self._chain(where), self._signer, Call(to=where.router, data=data))
+
+    async def _send(
+        self, call: Call, where: ChainDeployment, gmps: Sequence[Gmp], message: Message | None = None
+    ) -> Sent:
+        """Sends a call that routes a message; without `message`, the router's event has it."""
+        receipt = await transact(self._chain(where), self._signer, call)
+        for log in receipt.logs:
+            is_ours = log.address.lower() == where.router.lower()
+            event = decode_event(log.topics, log.data) if is_ours else None
+            if isinstance(event, MessageRouted):
+                message = decode_envelope(event.envelope).message
+            if isinstance(event, MessageRouted | MessageRetried) and message is not None:
+                accepted = gmps_from_bits(event.gmps)
+                return Sent(
+                    message=message,
+                    attempt=event.attempt if isinstance(event, MessageRetried) else 0,
+                    gmps=accepted,
+                    failed=frozenset(gmps) - accepted,
+                    fee=call.value,
+                    receipt=receipt,
+                )
+        raise DeploymentError(f"{where.router} emitted no routing event; check that it is Waybill's router")
 
 
 def cancellation_of(message: Message) -> Message:
@@ -608,21 +622,6 @@ def _check_cap(fees: Mapping[Gmp, int], cap: int | None) -> None:
 
 def _named(fees: Mapping[Gmp, int]) -> list[tuple[int, int]]:
     return [(int(gmp), fee) for gmp, fee in fees.items()]
-
-
-def _sent(receipt: Receipt, router: str, requested: frozenset[Gmp], fee: int, message: Message | None) -> Sent:
-    for log in receipt.logs:
-        is_ours = log.address.lower() == router.lower()
-        event = decode_event(log.topics, log.data) if is_ours else None
-        if isinstance(event, MessageRouted):
-            message = decode_envelope(event.envelope).message
-        if isinstance(event, MessageRouted | MessageRetried) and message is not None:
-            accepted = gmps_from_bits(event.gmps)
-            attempt = event.attempt if isinstance(event, MessageRetried) else 0
-            return Sent(
-                message=message, attempt=attempt, gmps=accepted, failed=requested - accepted, fee=fee, receipt=receipt
-            )
-    raise DeploymentError(f"{router} emitted no routing event; check that it is Waybill's router")
 
 
 async def refuse_short_ttl(chain: Chain, source: ChainDeployment, request: RouteRequest) -> None:

@@ -154,8 +154,8 @@ def _examples(router: str, owner: str) -> dict[str, OwnContract]:
 
 def _adapter(planned: PlannedChain, gmp: Gmp, router: str) -> OwnAdapter:
     described = adapter_class(gmp).CONTRACTS.read(planned.gmps[gmp.label])
-    types, values = zip(*described.arguments, strict=True)
-    arguments = encode(["address", *types], [router, *values])
+    types = ["address", *(kind for kind, _ in described.ARGUMENTS)]
+    arguments = encode(types, [router, *(getattr(described, key) for _, key in described.ARGUMENTS)])
     return OwnAdapter(
         f"{gmp.label} adapter", creation_code(described.ADAPTER), arguments, router, gmp, described.adapter_number
     )

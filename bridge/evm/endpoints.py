@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from asyncio import sleep
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -381,16 +382,11 @@ class Endpoints:
             reason: error for which the current endpoint is set aside.
         """
         for endpoint in self.endpoints:
-            if endpoint is self.current:
-                continue
-            try:
-                if not await self.has(endpoint, block):
-                    continue
-            except RpcError:
-                continue
-            self._put_aside(self.current, reason)
-            self.current = endpoint
-            return True
+            with suppress(RpcError):
+                if endpoint is not self.current and await self.has(endpoint, block):
+                    self._put_aside(self.current, reason)
+                    self.current = endpoint
+                    return True
         return False
 
     async def _block_of(self, endpoint: Endpoint, number: int) -> bytes:

@@ -338,27 +338,24 @@ class SenderPool:
 
         Uses the account that already has the transaction key, otherwise the least busy account with funds.
         """
-        if len(self._senders) == 1:
-            return await self._senders[0].send(transaction_key, call, claim, may_share=may_share, spent_for=spent_for)
-        for sender in self._senders:
-            if sender.is_sending(transaction_key):
-                return await sender.send(transaction_key, call, claim, may_share=may_share, spent_for=spent_for)
-        solvent = [sender for sender in self._senders if await sender.can_pay()]
-        chosen = min(solvent or self._senders, key=lambda sender: sender.under_way)
-        return await chosen.send(transaction_key, call, claim, may_share=may_share, spent_for=spent_for)
+        sender = self._sender_of(transaction_key)
+        if sender is None:
+            solvent = [sender for sender in self._senders if await sender.can_pay()]
+            sender = min(solvent or self._senders, key=lambda sender: sender.under_way)
+        return await sender.send(transaction_key, call, claim, may_share=may_share, spent_for=spent_for)
 
     async def outcome(self, transaction_key: str) -> Receipt | None:
         """See `Sender.outcome`, for the account that has the key."""
-        for sender in self._senders:
-            if sender.is_sending(transaction_key):
-                return await sender.outcome(transaction_key)
-        return None
+        sender = self._sender_of(transaction_key)
+        return None if sender is None else await sender.outcome(transaction_key)
 
     def next_for(self, transaction_key: str) -> float | None:
         """See `Sender.next_for`, for the account that has the key."""
-        return next(
-            (sender.next_for(transaction_key) for sender in self._senders if sender.is_sending(transaction_key)), None
-        )
+        sender = self._sender_of(transaction_key)
+        return None if sender is None else sender.next_for(transaction_key)
+
+    def _sender_of(self, transaction_key: str) -> Sender | None:
+        return next((sender for sender in self._senders if sender.is_sending(transaction_key)), None)
 
     async def can_pay(self) -> bool:
         """Returns whether any account can pay."""

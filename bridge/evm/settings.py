@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Final, Self
+from typing import ClassVar, Final, Self
 
 from pydantic import Field, model_validator
 
@@ -41,17 +40,6 @@ class SignerSource(Section):
     chains: Names = Field(
         default=frozenset(), description="names of the chains on which the account sends; by default all chains"
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _has_a_known_form(cls, value: Any) -> Any:
-        if isinstance(value, cls):
-            return value
-        if not isinstance(value, Mapping):
-            raise ValueError(f"{_SIGNER_FORMS}; found text or a number")  # noqa: TRY004  # pydantic takes a ValueError
-        if unknown := sorted(set(value) - set(cls.model_fields)):
-            raise ValueError(f"{_SIGNER_FORMS}; unknown keys: {', '.join(unknown)}")
-        return value
 
     @model_validator(mode="after")
     def _is_one_of_three(self) -> Self:

@@ -35,7 +35,7 @@ from bridge.protocol.ports import (
 _log = structlog.get_logger(__name__)
 
 
-class GmpContracts(FileSection, ABC):
+class GmpContracts(FileSection):
     """A GMP's own contracts on one chain, with the parameters for deploying Waybill's adapter there."""
 
     GMP: ClassVar[Gmp]
@@ -43,11 +43,17 @@ class GmpContracts(FileSection, ABC):
     ADAPTER: ClassVar[str]
     """Name of Waybill's adapter contract in `contracts/adapters`."""
 
+    NUMBER: ClassVar[str]
+    """Field with the GMP's identifier of the chain, which is the last argument of the adapter's `connect`."""
+
     NUMBER_OF: ClassVar[tuple[str, str]]
     """The adapter's getter for the GMP's identifier of a chain, and the identifier's ABI type."""
 
+    ARGUMENTS: ClassVar[tuple[tuple[str, str], ...]]
+    """The adapter's constructor arguments after the router, as pairs of a fixed-size ABI type and a field."""
+
     ASKED_FOR_NUMBER: ClassVar[tuple[str, str] | None] = None
-    """Key of the GMP contract that knows its own chain's identifier, and the getter to call; None if there is none."""
+    """Field with the GMP contract that knows its own chain's identifier, and the getter to call; None if there is none."""
 
     VERIFICATION: ClassVar[type[Verification] | None] = None
     """Verification options that the GMP offers to an application; None if it offers none."""
@@ -77,14 +83,10 @@ class GmpContracts(FileSection, ABC):
         return contracts
 
     @property
-    @abstractmethod
     def number(self) -> int | str:
-        """Returns the GMP's identifier of the chain, which is the last argument of the adapter's `connect`."""
-
-    @property
-    @abstractmethod
-    def arguments(self) -> tuple[tuple[str, Any], ...]:
-        """Returns the adapter's constructor arguments after the router, as pairs of fixed-size ABI type and value."""
+        """Returns the GMP's identifier of the chain."""
+        number: int | str = getattr(self, self.NUMBER)
+        return number
 
     async def look_up(
         self,

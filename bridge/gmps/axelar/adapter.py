@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from eth_utils import keccak
 from eth_utils.address import is_address, to_checksum_address
@@ -34,23 +34,15 @@ class AxelarContracts(GmpContracts):
 
     GMP = Gmp.AXELAR
     ADAPTER = "AxelarAdapter"
+    NUMBER = "chain_name"
     NUMBER_OF = ("nameOf", "string")
+    ARGUMENTS = (("address", "gateway"), ("address", "gas_service"))
     VERIFIED_BY = "Axelar's own validators, which applications cannot choose"
 
     chain_name: str
     gateway: Address
     gas_service: Address
     domain_separator: str = ""  # of the gateway, for a devnet's signers
-
-    @property
-    def number(self) -> str:
-        """See `GmpContracts.number`."""
-        return self.chain_name
-
-    @property
-    def arguments(self) -> tuple[tuple[str, Any], ...]:
-        """See `GmpContracts.arguments`."""
-        return (("address", self.gateway), ("address", self.gas_service))
 
 
 def axelar_message(deployment: Deployment, dispatch: Dispatch) -> AxelarMessage:

@@ -46,7 +46,9 @@ class CcipContracts(GmpContracts):
 
     GMP = Gmp.CCIP
     ADAPTER = "CcipAdapter"
+    NUMBER = "selector"
     NUMBER_OF = ("selectorOf", "uint64")
+    ARGUMENTS = (("address", "router"),)
     VERIFICATION = CcipVerifiers
     VERIFIED_BY = "the lane's committee of Chainlink nodes, which Chainlink may change"
 
@@ -55,16 +57,6 @@ class CcipContracts(GmpContracts):
     # Optional in a network file: `waybill deploy` reads missing on-ramps from CCIP's router.
     on_ramp: Address | None = None
     on_ramp_v1: Address | None = None  # of lanes that still run CCIP 1.6
-
-    @property
-    def number(self) -> int:
-        """See `GmpContracts.number`."""
-        return self.selector
-
-    @property
-    def arguments(self) -> tuple[tuple[str, Any], ...]:
-        """See `GmpContracts.arguments`."""
-        return (("address", self.router),)
 
     async def look_up(self, chain: Chain, others: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
         """See `GmpContracts.look_up`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from eth_abi.abi import encode
 from eth_utils import keccak
@@ -55,7 +55,9 @@ class HyperlaneContracts(GmpContracts):
 
     GMP = Gmp.HYPERLANE
     ADAPTER = "HyperlaneAdapter"
+    NUMBER = "domain"
     NUMBER_OF = ("domainOf", "uint32")
+    ARGUMENTS = (("address", "mailbox"),)
     ASKED_FOR_NUMBER = ("mailbox", "localDomain")
     VERIFICATION = HyperlaneIsm
     VERIFIED_BY = "the Mailbox's default ISM, which Hyperlane may change"
@@ -65,16 +67,6 @@ class HyperlaneContracts(GmpContracts):
     merkle_tree_hook: Address
     validator_announce: Address | None = None
     """Registry of the places where validators publish their signatures."""
-
-    @property
-    def number(self) -> int:
-        """See `GmpContracts.number`."""
-        return self.domain
-
-    @property
-    def arguments(self) -> tuple[tuple[str, Any], ...]:
-        """See `GmpContracts.arguments`."""
-        return (("address", self.mailbox),)
 
 
 def hyperlane_message(dispatch: Dispatch) -> bytes:

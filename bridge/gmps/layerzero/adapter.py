@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from eth_utils import keccak
 from pydantic import Field
@@ -35,7 +35,9 @@ class LayerZeroContracts(GmpContracts):
 
     GMP = Gmp.LAYERZERO
     ADAPTER = "LayerZeroAdapter"
+    NUMBER = "eid"
     NUMBER_OF = ("eidOf", "uint32")
+    ARGUMENTS = (("address", "endpoint"),)
     ASKED_FOR_NUMBER = ("endpoint", "eid")
     VERIFICATION = LayerZeroUln
     VERIFIED_BY = "LayerZero's default libraries and DVNs, perhaps a single one, which LayerZero may change"
@@ -43,16 +45,6 @@ class LayerZeroContracts(GmpContracts):
 
     eid: int = Field(gt=0, lt=2**32)
     endpoint: Address
-
-    @property
-    def number(self) -> int:
-        """See `GmpContracts.number`."""
-        return self.eid
-
-    @property
-    def arguments(self) -> tuple[tuple[str, Any], ...]:
-        """See `GmpContracts.arguments`."""
-        return (("address", self.endpoint),)
 
 
 @dataclass(frozen=True, slots=True)

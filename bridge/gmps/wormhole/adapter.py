@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from pydantic import Field
 
@@ -25,7 +25,9 @@ class WormholeContracts(GmpContracts):
 
     GMP = Gmp.WORMHOLE
     ADAPTER = "WormholeAdapter"
+    NUMBER = "chain_id"
     NUMBER_OF = ("wormholeIdOf", "uint16")
+    ARGUMENTS = (("address", "core"), ("uint8", "consistency_level"))
     ASKED_FOR_NUMBER = ("core", "chainId")
     VERIFIED_BY = (
         "Wormhole's guardians (13 of 19 on mainnets, a separate set on testnets), which applications cannot choose"
@@ -35,16 +37,6 @@ class WormholeContracts(GmpContracts):
     core: Address
     consistency_level: int = Field(default=_FINALIZED, ge=0, le=255)
     """When guardians sign: 1 when the block is final, 201 when it is safe, 200 at once; on BSC a number of blocks."""
-
-    @property
-    def number(self) -> int:
-        """See `GmpContracts.number`."""
-        return self.chain_id
-
-    @property
-    def arguments(self) -> tuple[tuple[str, Any], ...]:
-        """See `GmpContracts.arguments`."""
-        return (("address", self.core), ("uint8", self.consistency_level))
 
 
 class WormholeAdapter(BaseAdapter):
