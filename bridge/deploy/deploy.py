@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,12 +91,10 @@ async def deploy(
         TransientError: a chain can't be reached.
     """
     require_security(plan, accept_single_verifier=accept_single_verifier)
-
-    async with _compare(plan, target, progress, account=signer.address) as compared:
-        chains, works, previous = compared
+    async with _compare(plan, target, progress, account=signer.address) as (works, previous):
         progress(f"deploying to {', '.join(chain.name for chain in plan.chains)}")
         # A failure on one chain does not interrupt the others.
-        runs = (_work_on(work, chain, signer, previous, progress) for work, chain in zip(works, chains, strict=True))
+        runs = (_work_on(work, signer, previous, progress) for work in works)
         results = await asyncio.gather(*runs, return_exceptions=True)
         for failure in results:
             if isinstance(failure, BaseException):
@@ -134,10 +132,10 @@ async def preview(
     `deploy_by_safe`, including its checks.
     """
     require_security(plan, accept_single_verifier=accept_single_verifier)
-    async with _compare(plan, target, progress) as (chains, works, _):
+    async with _compare(plan, target, progress) as (works, _):
         if safe is not None:
-            await _require_owning_safe(plan, works, chains, safe)
-        return [await preview_chain(work, chain) for work, chain in zip(works, chains, strict=True)]
+            await _require_owning_safe(plan, works, safe)
+        return [await preview_chain(work) for work in works]
 
 
 async def deploy_by_safe(
@@ -162,28 +160,23 @@ async def deploy_by_safe(
     """
     require_security(plan, accept_single_verifier=accept_single_verifier)
     folder = target.with_suffix(".safe")
-    async with _compare(plan, target, progress) as (chains, works, previous):
-        await _require_owning_safe(plan, works, chains, safe)
+    async with _compare(plan, target, progress) as (works, previous):
+        await _require_owning_safe(plan, works, safe)
         if any(work.missing for work in works):
-            return await _write_batches(works, chains, folder)
+            return await _write_batches(works, folder)
         start_blocks = _saved_blocks(folder)
-        deployed = [
-            await _describe(work, chain, start_blocks.get(work.planned.name), previous)
-            for work, chain in zip(works, chains, strict=True)
-        ]
+        deployed = [await _describe(work, start_blocks.get(work.name), previous) for work in works]
         return _finished(plan, works, tuple(deployed), target)
 
 
-async def _write_batches(works: Sequence[ChainWork], chains: Sequence[EvmChain], folder: Path) -> list[Batch]:
+async def _write_batches(works: Sequence[ChainWork], folder: Path) -> list[Batch]:
     """Writes the batches for a Safe's owners to a folder, replacing those of an earlier run."""
-    heads = {work.planned.name: (await chain.head()).number for work, chain in zip(works, chains, strict=True)}
+    heads = {work.name: (await work.chain.head()).number for work in works if _makes_router(work)}
     batches = [
-        batch
-        for work, chain in zip(works, chains, strict=True)
-        for batch in await make_batches(work.planned.name, work.missing, chain, work.owner, folder)
+        batch for work in works for batch in await make_batches(work.name, work.missing, work.chain, work.owner, folder)
     ]
     save(batches, folder)
-    _save_blocks(folder, {work.planned.name: heads[work.planned.name] for work in works if _makes_router(work)})
+    _save_blocks(folder, heads)
     return batches
 
 
@@ -206,9 +199,7 @@ def _finished(
 ) -> Deployed:
     deployment = Deployment(version=1, network=plan.network, chains=deployed)
     changed = _write(deployment, target)
-    outcomes = tuple(
-        ChainOutcome(work.planned.name, tuple(transaction.name for transaction in work.missing)) for work in works
-    )
+    outcomes = tuple(ChainOutcome(work.name, tuple(transaction.name for transaction in work.missing)) for work in works)
     return Deployed(deployment, target, outcomes, changed)
 
 
@@ -219,10 +210,10 @@ async def _compare(
     progress: Progress,
     *,
     account: str | None = None,
-) -> AsyncIterator[tuple[list[EvmChain], list[ChainWork], Deployment | None]]:
+) -> AsyncIterator[tuple[list[ChainWork], Deployment | None]]:
     """Connects to the chains and compares each with the plan.
 
-    Yields the chains, the work on each, and the previous deployment.
+    Yields the work on each chain, and the previous deployment.
 
     Args:
         plan: Network to compare.
@@ -264,29 +255,20 @@ async def _compare(
             raise DeployError(str(error)) from error
         if account is not None:
             _require_owner(plan, works, account)
-            await _require_funds(zip(works, chains, strict=True), account)
-        yield chains, works, previous
+            lacking = await asyncio.gather(*(_missing_funds(work, account) for work in works))
+            if problems := list(filter(None, lacking)):
+                raise DeployError("\n".join(problems))
+        yield works, previous
 
 
-async def _require_funds(works: Iterable[tuple[ChainWork, EvmChain]], payer: str) -> None:
-    """Checks that an account can pay for the missing transactions on each chain.
-
-    Raises:
-        DeployError: the account lacks funds.
-    """
-    checks = (_missing_funds(work, chain, payer) for work, chain in works)
-    if problems := [problem for problem in await asyncio.gather(*checks) if problem is not None]:
-        raise DeployError("\n".join(problems))
-
-
-async def _missing_funds(work: ChainWork, chain: EvmChain, payer: str) -> str | None:
+async def _missing_funds(work: ChainWork, payer: str) -> str | None:
     """Returns a message about the funds that an account lacks on a chain, or None if it has enough."""
-    balance, price = await chain.balance(payer), await gas_price(chain)
+    balance, price = await work.chain.balance(payer), await gas_price(work.chain)
     if balance >= TRANSACTION_GAS * price * len(work.missing):
         return None
-    name = work.planned.name
+    name = work.name
     try:
-        cost = (await preview_chain(work, chain)).cost
+        cost = (await preview_chain(work)).cost
     except DeployError as error:  # the endpoint cannot simulate
         if balance:
             return None
@@ -299,17 +281,15 @@ async def _missing_funds(work: ChainWork, chain: EvmChain, payer: str) -> str | 
     )
 
 
-async def _require_owning_safe(
-    plan: NetworkPlan, works: Sequence[ChainWork], chains: Sequence[EvmChain], safe: str
-) -> None:
+async def _require_owning_safe(plan: NetworkPlan, works: Sequence[ChainWork], safe: str) -> None:
     """Checks that the address is a Safe and the owner on each chain.
 
     Raises:
         DeployError: the address is not a Safe, or not the owner.
     """
     _require_owner(plan, works, safe, always=True)
-    for work, chain in zip(works, chains, strict=True):
-        await require_safe(work.planned.name, chain, safe)
+    for work in works:
+        await require_safe(work.name, work.chain, safe)
 
 
 def _require_owner(plan: NetworkPlan, works: Sequence[ChainWork], account: str, *, always: bool = False) -> None:
@@ -329,7 +309,7 @@ def _require_owner(plan: NetworkPlan, works: Sequence[ChainWork], account: str, 
             ] = None
         else:
             problems[
-                f"the account is {account}, but ownership of the router on chain {work.planned.name!r} was transferred to"
+                f"the account is {account}, but ownership of the router on chain {work.name!r} was transferred to"
                 f" {work.owner}: deploy as that account; do not change `owner` in the network file, which determines addresses"
             ] = None
     if problems:
@@ -413,12 +393,10 @@ def _refuse_shared_routers(plan: NetworkPlan, router: str, target: Path) -> None
             )
 
 
-async def _work_on(
-    work: ChainWork, chain: EvmChain, signer: Signer, previous: Deployment | None, progress: Progress
-) -> ChainDeployment:
+async def _work_on(work: ChainWork, signer: Signer, previous: Deployment | None, progress: Progress) -> ChainDeployment:
     # Read before sending, so that the router cannot be older than this block.
+    name, chain = work.name, work.chain
     head = await chain.head()
-    name = work.planned.name
     nonce = await _next_nonce(name, chain, signer.address) if work.missing else 0
     for place, transaction in enumerate(work.missing):
         call = Call(to=transaction.to, data=transaction.data)
@@ -427,23 +405,21 @@ async def _work_on(
         except (RefusedError, NotIncludedError) as error:
             raise DeployError(f"chain {name!r}: {transaction.name!r}: {error}; deploy again to continue") from error
     progress(f"{name}: {len(work.missing)} transactions included")
-    return await _describe(work, chain, head.number if _makes_router(work) else None, previous)
+    return await _describe(work, head.number if _makes_router(work) else None, previous)
 
 
 def _makes_router(work: ChainWork) -> bool:
     return ROUTER_NAME in [transaction.name for transaction in work.missing]
 
 
-async def _describe(
-    work: ChainWork, chain: EvmChain, before: int | None, previous: Deployment | None
-) -> ChainDeployment:
+async def _describe(work: ChainWork, before: int | None, previous: Deployment | None) -> ChainDeployment:
     planned, contracts = work.planned, work.contracts
     adapters = {gmp.label: adapter.address for gmp, adapter in contracts.adapters.items()}
     return ChainDeployment(
         chain_id=planned.chain_id,
         name=planned.name,
         rpc_urls=planned.rpc_urls,
-        start_block=await _start_block(work, chain, before, previous),
+        start_block=await _start_block(work, before, previous),
         confirmations=planned.confirmations,
         finality=planned.finality,
         agreement=planned.agreement,
@@ -456,7 +432,7 @@ async def _describe(
     )
 
 
-async def _start_block(work: ChainWork, chain: EvmChain, before: int | None, previous: Deployment | None) -> int:
+async def _start_block(work: ChainWork, before: int | None, previous: Deployment | None) -> int:
     """Returns a block that is not newer than the router. This is `before` if it is known."""
     router = work.contracts.router.address
     if before is not None:
@@ -465,8 +441,8 @@ async def _start_block(work: ChainWork, chain: EvmChain, before: int | None, pre
         if (known.chain_id, known.router) == (work.planned.chain_id, router):
             return known.start_block
     # Without a file, the router's first event tells: a deployment adds the adapters first.
-    head = await chain.head()
-    logs = await chain.logs(0, head.number, [router], [_ADAPTER_ADDED])
+    head = await work.chain.head()
+    logs = await work.chain.logs(0, head.number, [router], [_ADAPTER_ADDED])
     return logs[0].block_number if logs else 0
 
 

@@ -41,14 +41,14 @@ class ChainPreview:
         return estimate.gas * self.price
 
 
-async def preview_chain(work: ChainWork, chain: EvmChain) -> ChainPreview:
+async def preview_chain(work: ChainWork) -> ChainPreview:
     """Simulates one chain's missing transactions as the owner.
 
     Raises:
         DeployError: a transaction would revert, or the endpoint can't simulate transactions.
     """
-    estimates = await simulated(work.planned.name, chain, work.owner, work.missing)
-    return ChainPreview(work.planned.name, estimates, await gas_price(chain))
+    estimates = await simulated(work.name, work.chain, work.owner, work.missing)
+    return ChainPreview(work.name, estimates, await gas_price(work.chain))
 
 
 async def gas_price(chain: EvmChain) -> int:

@@ -167,6 +167,7 @@ class ChainWork:
 
     Attributes:
         planned: The chain in the plan.
+        chain: Connection to the chain.
         contracts: The planned contracts.
         owner: Account that must send the transactions: the router's owner, or the plan's owner if there is no
             router yet.
@@ -174,9 +175,15 @@ class ChainWork:
     """
 
     planned: PlannedChain
+    chain: EvmChain
     contracts: ChainContracts
     owner: str
     missing: tuple[Transaction, ...]
+
+    @property
+    def name(self) -> str:
+        """Returns the chain's name."""
+        return self.planned.name
 
     @classmethod
     async def find(cls, plan: NetworkPlan, planned: PlannedChain, chain: EvmChain) -> ChainWork:
@@ -191,7 +198,7 @@ class ChainWork:
         if await chain.code(router):
             owner = to_checksum_address(await read_view(chain, ROUTER, router, "owner"))
         here = _Here(plan, planned, chain, contracts, owner)
-        return cls(planned, contracts, owner, tuple([transaction async for transaction in here.missing()]))
+        return cls(planned, chain, contracts, owner, tuple([transaction async for transaction in here.missing()]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,14 +279,13 @@ class _Here:
                 yield transaction
 
     async def _adapters_connected(self, there: PlannedChain, peer: bytes) -> AsyncIterator[Transaction]:
-        remotes = ChainContracts.of(self.plan, there).adapters
         for gmp, adapter in self.contracts.adapters.items():
-            if gmp not in remotes:
+            if gmp.label not in there.gmps:
                 continue
             section = adapter_class(gmp).CONTRACTS.read(there.gmps[gmp.label])
             getter, kind = section.NUMBER_OF
             number_view = contract(f"{getter}(uint64) returns ({kind})")
-            wanted = to_bytes32(remotes[gmp].address)
+            wanted = to_bytes32(created_adapter(adapter.router, int(gmp), section.adapter_number))
             known = await self._read(adapter.address, ADAPTER, "remoteAdapterOf", there.chain_id, peer)
             number = await self._read(adapter.address, number_view, getter, there.chain_id)
             # An adapter sends to the one connected last. Adapters connected before stay trusted, so that their
