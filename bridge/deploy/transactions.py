@@ -161,11 +161,12 @@ def _adapter(planned: PlannedChain, gmp: Gmp, router: str) -> OwnAdapter:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ChainWork:
     """A chain's contracts, and the transactions that bring it to the planned state.
 
     Attributes:
+        plan: The network's plan.
         planned: The chain in the plan.
         chain: Connection to the chain.
         contracts: The planned contracts.
@@ -174,11 +175,13 @@ class ChainWork:
         missing: The transactions to send.
     """
 
+    plan: NetworkPlan
     planned: PlannedChain
     chain: EvmChain
     contracts: ChainContracts
     owner: str
-    missing: tuple[Transaction, ...]
+    missing: tuple[Transaction, ...] = ()
+    _existing: set[str] = field(default_factory=set)
 
     @property
     def name(self) -> str:
@@ -197,20 +200,12 @@ class ChainWork:
         router, owner = contracts.router.address, plan.owner
         if await chain.code(router):
             owner = to_checksum_address(await read_view(chain, ROUTER, router, "owner"))
-        here = _Here(plan, planned, chain, contracts, owner)
-        return cls(planned, chain, contracts, owner, tuple([transaction async for transaction in here.missing()]))
+        work = cls(plan, planned, chain, contracts, owner)
+        work.missing = tuple([transaction async for transaction in work._compare()])
+        return work
 
-
-@dataclass(frozen=True, slots=True)
-class _Here:
-    plan: NetworkPlan
-    planned: PlannedChain
-    chain: EvmChain
-    contracts: ChainContracts
-    owner: str
-    _existing: set[str] = field(default_factory=set)
-
-    async def missing(self) -> AsyncIterator[Transaction]:
+    async def _compare(self) -> AsyncIterator[Transaction]:
+        """Yields the missing transactions, in order."""
         contracts = self.contracts
         creations = {own.name: own.creation for own in contracts}
         for own in contracts:
@@ -238,7 +233,7 @@ class _Here:
         created = await self._read(adapter.router, ROUTER, "creationHashOf", adapter.address)
         if created not in (None, bytes(32), keccak(adapter.creation_code)):
             raise DeployError(
-                f"chain {self.planned.name!r}: the router created a different adapter for {gmp.label} under "
+                f"chain {self.name!r}: the router created a different adapter for {gmp.label} under "
                 f"number {adapter.number}, with other code or for other contracts of the GMP; replace it with "
                 "an adapter that has an unused number, and write that number as `adapterNumber` in the "
                 "network file"
@@ -247,7 +242,7 @@ class _Here:
             return bool(registered == adapter.address.lower())
         # Replacing keeps receipts and revoking voids them, so the owner must choose.
         raise DeployError(
-            f"chain {self.planned.name!r}: the router has a different adapter for {gmp.label},"
+            f"chain {self.name!r}: the router has a different adapter for {gmp.label},"
             f" {to_checksum_address(registered)}, instead of {adapter.address}; write the number of that adapter as"
             " `adapterNumber` in the network file, replace it by the router's `replaceAdapter`, which keeps its receipts,"
             " or revoke it, which voids them, and deploy again"
@@ -314,7 +309,7 @@ class _Here:
             return await self.chain.call(Call(to=asked, data=question)) == step.answer
         except CallRevertedError as error:
             raise DeployError(
-                f"chain {self.planned.name!r}: {step.name}: reading the setting from {asked} reverted: "
+                f"chain {self.name!r}: {step.name}: reading the setting from {asked} reverted: "
                 f"{explain_revert(error.data)}"
             ) from error
 
