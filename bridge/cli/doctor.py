@@ -24,7 +24,6 @@ from bridge.deploy.transactions import DeployError
 from bridge.evm.chain import EvmChain
 from bridge.evm.rpc_answers import WrongChainError
 from bridge.evm.signing import InvalidKeyError
-from bridge.gmps.registry import attestation_choice
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.errors import StoreError
@@ -151,9 +150,9 @@ def _relayer(subject: _Subject) -> Iterator[Finding]:
     subject.workspace.check_relayer(subject.settings)
     yield Finding("relayer run", "can start")
     if subject.deployment.network != DEVNET:
-        chosen = subject.settings.attestations.settings(is_testnet=is_testnet(subject.deployment))
+        chosen = subject.settings.attestations.by_gmp(is_testnet=is_testnet(subject.deployment))
         gmps = frozenset[Gmp]().union(*(chain.gmp_numbers for chain in subject.deployment.chains))
-        asked = {gmp.label: attestation_choice(gmp, chosen) for gmp in sorted(gmps & subject.settings.gmps)}
+        asked = {gmp.label: chosen.get(gmp) for gmp in sorted(gmps & subject.settings.gmps)}
         hosts = [f"{gmp}: {', '.join(hosts)}" for gmp, hosts in asked.items() if isinstance(hosts, tuple)]
         yield Finding("attestations of GMPs", "; ".join(hosts) or "on the chains themselves")
 

@@ -1,10 +1,10 @@
-"""Shared parts of the attesters for public networks: settings, sources, and an HTTP client for JSON."""
+"""Shared parts of the attesters for public networks: their arguments, and an HTTP client for JSON."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, Self
 from urllib.request import getproxies
@@ -13,7 +13,6 @@ import orjson
 from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout
 
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.gmps import Gmp
 from bridge.protocol.ports import AttestationPendingError, Chain, Dispatch, TransientError, UnansweredError
 
 _MAX_RESPONSE_SIZE: Final = 1 << 20  # bytes
@@ -22,16 +21,6 @@ _MAX_TRACKED_DISPATCHES: Final = 10_000
 
 class AttestationError(Exception):
     """A GMP has no configured source of attestations. The message states the missing setting."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttestationSettings:
-    """The operator's settings for attestations on public networks."""
-
-    gmps: Mapping[Gmp, Any] = field(
-        default_factory=dict
-    )  # the operator's values; a GMP without one uses the default of its `SETTING`
-    is_testnet: bool = False  # whether the chains are public testnets, for which some GMPs run separate services
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

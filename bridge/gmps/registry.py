@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from bridge.gmps.attestation import AttestationSettings, AttestationSources, JsonDocuments
+from bridge.gmps.attestation import AttestationSources, JsonDocuments
 from bridge.gmps.base_adapter import BaseAdapter
 from bridge.gmps.verification import DEFAULT, VerificationSection
 from bridge.protocol.deployment import Deployment, DeploymentError, GmpSection
@@ -46,7 +46,7 @@ def create_adapters(
 def create_attesters(
     deployment: Deployment,
     chains: Mapping[int, Chain],
-    settings: AttestationSettings,
+    settings: Mapping[Gmp, Any],
     gmps: AbstractSet[Gmp],
     web: JsonDocuments,
 ) -> dict[Gmp, Attester]:
@@ -55,7 +55,7 @@ def create_attesters(
     Args:
         deployment: The network's deployment.
         chains: Connections to the network's chains, by chain id.
-        settings: The operator's settings for attestations.
+        settings: The GMPs' values in ``[attestations]``, for GMPs that have a setting.
         gmps: GMPs that the relayer delivers over.
         web: HTTP client, which its owner closes.
 
@@ -65,8 +65,7 @@ def create_attesters(
     deployed = frozenset[Gmp]().union(*(chain.gmp_numbers for chain in deployment.chains))
     attesters: dict[Gmp, Attester] = {}
     for gmp in sorted(deployed & gmps):
-        setting = attestation_choice(gmp, settings)
-        sources = AttestationSources(deployment=deployment, chains=chains, setting=setting, web=web)
+        sources = AttestationSources(deployment=deployment, chains=chains, setting=settings.get(gmp), web=web)
         attesters[gmp] = _attester_module(gmp).create_attester(sources)
     return attesters
 
@@ -77,13 +76,9 @@ def attestation_setting(gmp: Gmp) -> tuple[Any, Any] | None:
     return setting
 
 
-def attestation_choice(gmp: Gmp, settings: AttestationSettings) -> Any:
-    """Returns the operator's setting for a GMP or the GMP's default, or None if the GMP has no setting."""
-    setting = attestation_setting(gmp)
-    if setting is None or gmp in settings.gmps:
-        return settings.gmps.get(gmp)
-    default = setting[1].get_default(call_default_factory=True)
-    return getattr(_attester_module(gmp), "ON_TESTNETS", default) if settings.is_testnet else default
+def default_on_testnets(gmp: Gmp) -> Any:
+    """Returns the default of a GMP's value in ``[attestations]`` on public testnets, or None if it has none of its own."""
+    return getattr(_attester_module(gmp), "ON_TESTNETS", None)
 
 
 def _attester_module(gmp: Gmp) -> Any:

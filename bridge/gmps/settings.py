@@ -6,8 +6,7 @@ from typing import Any, ClassVar, Final
 
 from pydantic import create_model
 
-from bridge.gmps.attestation import AttestationSettings
-from bridge.gmps.registry import attestation_setting
+from bridge.gmps.registry import attestation_setting, default_on_testnets
 from bridge.protocol.gmps import Gmp
 from bridge.settings import Section
 
@@ -24,15 +23,16 @@ class AttestationServices(_GmpAttestations):  # type: ignore[misc]  # its fields
 
     TIMEOUT: ClassVar[float] = 10.0  # seconds for each request
 
-    def settings(self, *, is_testnet: bool = False) -> AttestationSettings:
-        """Returns the values set by the operator, with the defaults for public testnets or for other networks."""
-        values = {gmp: getattr(self, gmp.label) for gmp in _ATTESTATIONS if gmp.label in self.model_fields_set}
-        return AttestationSettings(gmps=values, is_testnet=is_testnet)
+    def by_gmp(self, *, is_testnet: bool = False) -> dict[Gmp, Any]:
+        """Returns the values of the GMPs that have a setting, with the defaults for public testnets or other networks."""
+        values = {gmp: getattr(self, gmp.label) for gmp in _ATTESTATIONS}
+        for gmp in _ATTESTATIONS:
+            if is_testnet and gmp.label not in self.model_fields_set:
+                values[gmp] = default_on_testnets(gmp) or values[gmp]
+        return values
 
     def chains(self) -> dict[str, set[str]]:
         """Returns the names of the chains mentioned in the settings, by table."""
         return {
-            f"attestations.{gmp.label}": set(value)
-            for gmp, value in self.settings().gmps.items()
-            if isinstance(value, dict)
+            f"attestations.{gmp.label}": set(value) for gmp, value in self.by_gmp().items() if isinstance(value, dict)
         }

@@ -75,7 +75,7 @@ def public_attesters(
     Raises:
         SettingsError: a GMP has no known source of attestations.
     """
-    chosen = settings.attestations.settings(is_testnet=is_testnet(deployment))
+    chosen = settings.attestations.by_gmp(is_testnet=is_testnet(deployment))
     try:
         return create_attesters(deployment, chains, chosen, settings.gmps, web)
     except AttestationError as error:

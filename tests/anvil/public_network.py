@@ -17,7 +17,7 @@ from bridge.devnet.artifacts import Artifact
 from bridge.devnet.attesting import sign_digest
 from bridge.devnet.deployer import Deployer
 from bridge.devnet.gmps import devnet_attesters
-from bridge.gmps.attestation import AttestationSettings, JsonDocuments
+from bridge.gmps.attestation import JsonDocuments
 from bridge.gmps.axelar.adapter import AxelarContracts
 from bridge.gmps.ccip.message import CcipMessage, decode_results
 from bridge.gmps.hyperlane.adapter import HyperlaneContracts
@@ -41,11 +41,10 @@ class PublicNetwork:
     prefix: str = ""  # of the paths that are asked for: the bucket, as S3's clients name it
 
     @property
-    def settings(self) -> AttestationSettings:
+    def settings(self) -> dict[Gmp, Any]:
         """What a relayer has to be told."""
         hosts = (self.url,)
-        gmps = {Gmp.WORMHOLE: hosts, Gmp.CCIP: hosts, Gmp.HYPERLANE: self.announce}
-        return AttestationSettings(gmps=gmps)
+        return {Gmp.WORMHOLE: hosts, Gmp.CCIP: hosts, Gmp.HYPERLANE: self.announce}
 
     async def attest(self, dispatch: Dispatch) -> None:
         """The GMP's own parties do their part."""

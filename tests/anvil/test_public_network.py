@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,11 +16,12 @@ from bridge.devnet.accounts import DEPLOYER_KEY, RELAYER_KEY, account, signer
 from bridge.devnet.artifacts import Artifact
 from bridge.devnet.deployer import Deployer
 from bridge.evm.chain import EvmChain
-from bridge.gmps.attestation import AttestationError, AttestationSettings, JsonDocuments
+from bridge.gmps.attestation import AttestationError, JsonDocuments
 from bridge.gmps.hyperlane.adapter import HyperlaneContracts
 from bridge.gmps.hyperlane.attester import public_url
 from bridge.gmps.hyperlane.devnet import THRESHOLD, VALIDATORS
 from bridge.gmps.registry import create_attesters
+from bridge.gmps.settings import AttestationServices
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.ports import AttestationPendingError, Attester, Call, Dispatch, TransientError
 from tests.anvil.public_network import PublicNetwork
@@ -77,7 +77,7 @@ async def test_foreign_vaa_is_refused_and_the_next_host_asked(public: PublicNetw
         await public.attest(one)
     path, of_other = (f"/v1/signed_vaa/{one.transport_id}" for one in (dispatch, other))
     honest = public.documents[path]
-    settings = replace(public.settings, gmps={Gmp.WORMHOLE: (f"{public.url}/liar", "http://127.0.0.1:1", public.url)})
+    settings = {Gmp.WORMHOLE: (f"{public.url}/liar", "http://127.0.0.1:1", public.url)}
     made = create_attesters(public.world.deployment, public.world.chains, settings, {Gmp.WORMHOLE}, public.asking)
     lies: list[object] = [
         public.documents[of_other],
@@ -173,8 +173,10 @@ async def test_relayer_on_a_public_network_delivers(
 
 def test_network_without_validators_is_refused(devnet: Devnet) -> None:
     with pytest.raises(AttestationError, match=r"is known for alpha, beta.*\[attestations\.hyperlane\]"):
-        create_attesters(devnet.deployment, {}, AttestationSettings(), set(Gmp), NO_WEB)
-    assert Gmp.HYPERLANE not in create_attesters(devnet.deployment, {}, AttestationSettings(), {Gmp.WORMHOLE}, NO_WEB)
+        create_attesters(devnet.deployment, {}, AttestationServices().by_gmp(), set(Gmp), NO_WEB)
+    assert Gmp.HYPERLANE not in create_attesters(
+        devnet.deployment, {}, AttestationServices().by_gmp(), {Gmp.WORMHOLE}, NO_WEB
+    )
 
 
 @pytest.mark.parametrize(
