@@ -73,31 +73,13 @@ class FeeCapError(RefusedError):
 class NothingToRetryError(RefusedError):
     """The message has ended on its destination, so a retry would cost a fee without effect. Nothing was sent."""
 
-    def __init__(self, message_id: bytes, destination: str, *, executed: bool) -> None:
-        how = "was executed" if executed else "expired or was cancelled"
-        super().__init__(
-            f"message 0x{message_id.hex()} {how} on {destination}: a retry would cost a fee without effect"
-        )
-
 
 class TtlTooShortError(RefusedError):
     """The message would expire before it could arrive. Nothing was sent."""
 
-    def __init__(self, ttl: int, source: str, finality: float, gmp_time: float) -> None:
-        super().__init__(
-            f"a TTL of {ttl} s is too short to arrive: finality on {source} takes {finality:g} s, and a GMP usually takes"
-            f" {gmp_time:g} s; use a longer TTL, or 0 for none"
-        )
-
 
 class NoRecipientError(RefusedError):
     """The recipient's address has no contract, so the message could not be executed. Nothing was sent."""
-
-    def __init__(self, recipient: str, destination: str) -> None:
-        super().__init__(
-            f"{recipient} has no contract on {destination}, so the message could be paid for and delivered, but not executed;"
-            " correct the recipient, or set check_recipient to False"
-        )
 
 
 class NotIncludedError(Exception):
@@ -298,7 +280,10 @@ class Client:
         if request.check_recipient and destination.chain_id in self._chains:
             with suppress(TransientError):  # a destination that does not respond is not checked
                 if not await is_contract(self._chain(destination), request.recipient):
-                    raise NoRecipientError(request.recipient, destination.name)
+                    raise NoRecipientError(
+                        f"{request.recipient} has no contract on {destination.name}, so the message could be paid for and"
+                        " delivered, but not executed; correct the recipient, or set check_recipient to False"
+                    )
         fees = await self._priced(origin, draft, request.named, request.min_dispatched)
         _check_cap(fees, request.max_fee)
         call = ROUTER.encode(
@@ -445,8 +430,11 @@ class Client:
         except TransientError:
             return
         if progress.ended:
-            name = self._deployment.chain(message.destination_chain).name
-            raise NothingToRetryError(message.id, name, executed=progress.executed)
+            how = "was executed" if progress.executed else "expired or was cancelled"
+            raise NothingToRetryError(
+                f"message 0x{message.id.hex()} {how} on {self._deployment.chain(message.destination_chain).name}: a retry"
+                " would cost a fee without effect"
+            )
 
     async def progress(self, message: Message) -> Progress:
         """Returns the message's current state on the destination's router."""
@@ -635,7 +623,10 @@ async def refuse_short_ttl(chain: Chain, source: ChainDeployment, request: Route
         return
     finality = await seconds_to_finality(chain, source)
     if request.ttl < finality + USUAL_GMP_SECONDS:
-        raise TtlTooShortError(request.ttl, source.name, finality, USUAL_GMP_SECONDS)
+        raise TtlTooShortError(
+            f"a TTL of {request.ttl} s is too short to arrive: finality on {source.name} takes {finality:g} s, and a GMP"
+            f" usually takes {USUAL_GMP_SECONDS:g} s; use a longer TTL, or 0 for none"
+        )
 
 
 async def seconds_to_finality(chain: Chain, deployed: ChainDeployment) -> float:

@@ -115,7 +115,8 @@ def scope_of(error: RpcError, request: Request) -> ErrorScope:
     )
 
 
-def _as_it_is(result: Any) -> Any:
+def as_it_is(result: Any) -> Any:
+    """Returns the result of a request unchanged."""
     return result
 
 
@@ -219,7 +220,7 @@ class Endpoints:
         if self._last is None or last.number >= self._last.number:
             self._last = last
 
-    async def request(self, request: Request, read: Read = _as_it_is, *, catches_up: bool = True) -> Any:
+    async def request(self, request: Request, read: Read = as_it_is, *, catches_up: bool = True) -> Any:
         """Returns the first readable result of a request, trying the endpoints in order.
 
         Args:
@@ -235,7 +236,7 @@ class Endpoints:
         return result
 
     async def request_together(
-        self, requests: Sequence[Request], read: Read = _as_it_is, *, catches_up: bool = True
+        self, requests: Sequence[Request], read: Read = as_it_is, *, catches_up: bool = True
     ) -> list[Any]:
         """Returns the results of several requests in order, all from the same endpoint; see `request`."""
         results: list[Any] = await self.repeated(lambda: self._ask_each(requests, read), catches_up=catches_up)

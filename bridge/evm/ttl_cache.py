@@ -58,11 +58,6 @@ class Cached(Generic[_T]):
         self._error: Exception | None = None
         self._ended = -math.inf  # end of the last computation, successful or not
 
-    @property
-    def last(self) -> Dated[_T] | None:
-        """Returns the last computed value regardless of its age, or None before the first."""
-        return self._dated
-
     def look(self, patience: float = math.inf) -> Dated[_T] | None:
         """Returns the current value, waiting for at most `patience` seconds.
 

@@ -11,16 +11,11 @@ from functools import cache
 from typing import Any, TypeVar
 
 from bridge.evm.endpoint_policy import EndpointPolicy, Pace
-from bridge.evm.endpoints import Endpoints, KnownBlock
+from bridge.evm.endpoints import Endpoints, KnownBlock, as_it_is
 from bridge.evm.rpc_answers import Request, RpcError
 from bridge.evm.transport import Connect, HttpExchange
 
 Result = TypeVar("Result")
-
-
-def as_it_is(result: Any) -> Any:
-    """Returns the result of a request unchanged."""
-    return result
 
 
 class ChainRpc:

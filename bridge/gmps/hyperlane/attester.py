@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Final
 
 from eth_keys.datatypes import Signature
@@ -228,7 +228,7 @@ def _checkpoint_hash(dispatch: Dispatch, source: ChainDeployment, root: bytes) -
     """Returns the hash of a message's checkpoint, which validators sign with Ethereum's message prefix."""
     contracts = HyperlaneContracts.of(source)
     leaf = int(dispatch.evidence["leaf"]).to_bytes(4, "big")
-    tree = _tree(contracts.domain, contracts.merkle_tree_hook)
+    tree = keccak(contracts.domain.to_bytes(4, "big") + to_bytes32(contracts.merkle_tree_hook) + b"HYPERLANE")
     return keccak(tree + root + leaf + keccak(hyperlane_message(dispatch)))
 
 
@@ -241,12 +241,6 @@ def _signer(checkpoint: bytes, signature: bytes) -> bytes:
     v = signature[-1]
     rsv = Signature(signature_bytes=signature[:-1] + bytes([v - _FIRST_V if v >= _FIRST_V else v]))
     return rsv.recover_public_key_from_msg_hash(keccak(_PREFIX + checkpoint)).to_canonical_address()
-
-
-@lru_cache(maxsize=64)
-def _tree(domain: int, hook: str) -> bytes:
-    """Returns the hash by which validators identify a chain's Merkle tree."""
-    return keccak(domain.to_bytes(4, "big") + to_bytes32(hook) + b"HYPERLANE")
 
 
 def create_attester(sources: AttestationSources) -> HyperlaneCheckpoints:
