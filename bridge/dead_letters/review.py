@@ -53,7 +53,6 @@ class Opened:
     """A letter with all information available about it."""
 
     letter: DeadLetter
-    message: Message
     document: Mapping[str, Any]  # of the letter's latest entry
     history: Sequence[LogRecord]
     analysis: Analysis
@@ -92,7 +91,7 @@ class Prepared:
         if self.notice is not None and notice is None:
             raise DecisionError(f"{self.decision} needs the id of the message that announces it")
         if self.decision is Decision.ABANDON:
-            message = _decoded(self.first.document)
+            message = message_in(self.first.document)
             further |= {"sender": f"0x{message.sender.hex()}" if message else None, "senderNotice": notice}
         elif self.decision is Decision.GOVERNANCE_ESCALATION:
             further |= {"governanceMessageId": notice}
@@ -190,7 +189,7 @@ class DeadLetterReview:
         analysis = analyse_letter(
             letter, document, message, log=self._letters, store=self._store, situation=situation, now=self._clock.now()
         )
-        return Opened(letter=letter, message=message, document=document, history=history, analysis=analysis)
+        return Opened(letter=letter, document=document, history=history, analysis=analysis)
 
     async def decide(self, event_id: str, decision: Decision, rationale: str, **reissue: Any) -> LogRecord:
         """Makes a decision with the operator's key. If called again after a crash, completes the decision.
@@ -379,7 +378,7 @@ class DeadLetterReview:
 
     async def _notice(self, first: LogRecord, rationale: str) -> Notice | None:
         """Returns the message that notifies the sender, or None if the sender is not a contract that accepts it."""
-        message = _decoded(first.document)
+        message = message_in(first.document)
         if message is None:
             return None
         home = self._deployment.chain(message.source_chain)
@@ -481,7 +480,7 @@ def _message_of(document: Mapping[str, Any]) -> Message:
         ) from error
 
 
-def _decoded(document: Mapping[str, Any]) -> Message | None:
+def message_in(document: Mapping[str, Any]) -> Message | None:
     """Returns a letter's message, or None if the message is unreadable, for example because the store is damaged."""
     try:
         return _message_of(document)

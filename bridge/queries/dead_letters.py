@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from bridge.dead_letters.analysis import Analysis
-from bridge.dead_letters.review import Opened
+from bridge.dead_letters.analysis import Analysis, Situation
+from bridge.dead_letters.review import Opened, analyse_letter, latest_document, message_in
+from bridge.protocol.indexed import Index
+from bridge.protocol.message import Message
+from bridge.protocol.status import Status
 from bridge.protocol.times import iso_milliseconds
 from bridge.records.dead_letters import (
     OPEN,
@@ -34,13 +37,51 @@ class LetterAct:
     command: str
 
 
-def letter_acts(letter: DeadLetter, analysis: Analysis | None) -> tuple[LetterAct, ...]:
-    """Returns the decisions that are possible now.
+_UNREADABLE: Final = Analysis(
+    permanent="unknown: this version can't read the message",
+    systemic="unknown",
+    would_succeed="unknown",
+    governance="unknown",
+    suggestion="abandon or escalate it, or upgrade Waybill",
+    can_requeue=True,
+)
+
+
+def read_letter(
+    log: DeadLetterLog | None, store: Store | None, index: Index | None, event_id: str, now: float
+) -> Opened | None:
+    """Returns a letter with its history and an analysis, or None if it does not exist. Asks no chain.
 
     Args:
-        letter: the letter.
-        analysis: the letter's analysis; None if its message can't be read.
+        log: the log of dead letters; None if no relayer has run.
+        store: the relayer's store.
+        index: the network's index.
+        event_id: the letter's id.
+        now: Unix seconds.
     """
+    letter = log.letter(event_id) if log else None
+    if log is None or letter is None:
+        return None
+    history = log.history(event_id)
+    document = latest_document(history)
+    message, analysis = message_in(document), _UNREADABLE
+    if message is not None:
+        situation = _situation(index, message)
+        analysis = analyse_letter(letter, document, message, log=log, store=store, situation=situation, now=now)
+    return Opened(letter=letter, document=document, history=history, analysis=analysis)
+
+
+def _situation(index: Index | None, message: Message) -> Situation:
+    """Returns the situation according to the index. For a decision, the chain itself is queried."""
+    record = index.message(message.id) if index else None
+    if record is None:
+        return Situation(known=False)
+    is_ended = record.status in (Status.EXPIRED, Status.CANCELLED)
+    return Situation(executed=record.status is Status.EXECUTED, ended=is_ended)
+
+
+def letter_acts(letter: DeadLetter, analysis: Analysis) -> tuple[LetterAct, ...]:
+    """Returns the decisions about a letter that are possible now."""
     about = action_of_letter(letter.event_id)
     if about is not None:
         return _acts_about_action(letter, *about)
@@ -59,7 +100,7 @@ def letter_acts(letter: DeadLetter, analysis: Analysis | None) -> tuple[LetterAc
             command=f'waybill dlq decide {letter.event_id} {kind} --rationale "…"',
         )
         for kind, decision, why in found
-        if letter.status in OPEN and (kind != "requeue" or analysis is None or analysis.can_requeue)
+        if letter.status in OPEN and (kind != "requeue" or analysis.can_requeue)
     )
 
 

@@ -10,9 +10,9 @@ from typing import Final
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp, gmp_label, gmp_title
 from bridge.protocol.indexed import Index, MessageFilter, PausedThing, Tally
-from bridge.protocol.numbers import counted, duration
+from bridge.protocol.numbers import counted, duration, percentile
 from bridge.protocol.status import Status
-from bridge.queries.lanes import chain_name, is_late, lane_name, percentiles
+from bridge.queries.lanes import chain_name, is_late, lane_name
 from bridge.records.dead_letters import LetterStatus
 from bridge.relayer.breaker import BREAKER, BreakerState, breakers
 from bridge.store import Store
@@ -229,10 +229,10 @@ class Day:
         return sum(len(one.arrived) for one in self.lanes.values())
 
     @property
-    def median(self) -> float | None:
+    def median(self) -> int | None:
         """Returns the median number of seconds from creation to execution."""
         together = sorted(seconds for lane in self.lanes.values() for seconds in lane.arrived)
-        return dict(percentiles(together)).get("p50")
+        return percentile(together, 0.5) if together else None
 
 
 def day(index: Index, now: float) -> Day:

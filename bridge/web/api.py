@@ -14,12 +14,11 @@ from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from bridge.dead_letters.review import Opened
 from bridge.protocol.gmps import Gmp, UnknownGmpError
 from bridge.protocol.lanes import Lane
 from bridge.protocol.retry_requests import RetryRequest
 from bridge.protocol.times import iso
-from bridge.queries.dead_letters import letter_value, opened_value
+from bridge.queries.dead_letters import letter_value, opened_value, read_letter
 from bridge.queries.explain import Stored, read_stored, stored_explanation
 from bridge.queries.lanes import read_to_value
 from bridge.queries.messages import explanation_value, record_value
@@ -27,7 +26,6 @@ from bridge.queries.overview import overview_value
 from bridge.records.dead_letters import LetterStatus
 from bridge.records.jobs import RetryJob
 from bridge.store import Store
-from bridge.web.dead_letters import read_letter
 from bridge.web.guard import is_operator
 from bridge.web.listing import MessageList
 from bridge.web.search import read_listing
@@ -176,17 +174,8 @@ def _for_operators(sources: Sources) -> APIRouter:
 
     @routes.get("/dead-letters/{event_id:path}", summary="A dead letter, its analysis and its history")
     def letter(event_id: str) -> Response:
-        shown = _there(read_letter(sources, event_id), f"no dead letter {event_id!r}", "GET /v1/dead-letters")
-        if shown.analysis is None or shown.message is None:
-            raise ApiError(409, f"the message of {event_id} has an unsupported version")
-        opened = Opened(
-            letter=shown.letter,
-            message=shown.message,
-            document=shown.document,
-            history=shown.history,
-            analysis=shown.analysis,
-        )
-        return _json(opened_value(opened))
+        found = read_letter(sources.dead_letters(), sources.store(), sources.index(), event_id, sources.clock())
+        return _json(opened_value(_there(found, f"no dead letter {event_id!r}", "GET /v1/dead-letters")))
 
     @routes.post("/messages/{message_id}/retry", status_code=202, summary="Request another attempt of a message")
     def retry(message_id: MessageId, order: RetryOrder) -> Response:

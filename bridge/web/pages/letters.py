@@ -7,9 +7,10 @@ from typing import Final
 
 from fastapi import Request, Response
 
+from bridge.dead_letters.review import Opened
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.numbers import count
-from bridge.queries.dead_letters import happened, listed
+from bridge.queries.dead_letters import happened, letter_acts, listed, read_letter, suggestion
 from bridge.queries.lanes import lane_name
 from bridge.records.dead_letters import LetterStatus
 from bridge.records.outbox import OutboxEntry
@@ -31,7 +32,6 @@ from bridge.web.cells import (
     state,
     words,
 )
-from bridge.web.dead_letters import ShownLetter, read_letter
 from bridge.web.explorer import Explorer
 from bridge.web.search import BadLinkError
 
@@ -104,31 +104,35 @@ def _without_letter(explorer: Explorer, entries: Sequence[OutboxEntry]) -> Secti
 
 def letter(explorer: Explorer, request: Request, event_id: str) -> Response:
     """Shows one dead letter. Visitors who are not operators only see that it exists."""
-    shown = read_letter(explorer.sources, event_id)
-    if shown is None:
+    sources = explorer.sources
+    opened = read_letter(sources.dead_letters(), sources.store(), sources.index(), event_id, sources.clock())
+    if opened is None:
         return explorer.problem(404, f"no dead letter {event_id[:200]!r}")
     is_open, token = explorer.is_open_to(request), explorer.settings.token
     asked = not is_open and token is not None and "sign-in" in request.query_params
+    acts = letter_acts(opened.letter, opened.analysis)
     page = explorer.page(
         "letter.html",
-        f"Dead letter {shortened(shown.letter.message_id)}",
+        f"Dead letter {shortened(opened.letter.message_id)}",
         status=401 if asked else 200,
         here="/dead-letters",
-        shown=shown,
+        letter=opened.letter,
+        document=opened.document,
+        acts=acts,
         is_open=is_open,
         can_sign_in=token is not None,
         can_decide=explorer.can_decide,
-        suggestion=explorer.sources.commands_in(shown.suggestion),
-        commands=[explorer.sources.command(act.command) for act in shown.acts],
-        sections=_letter_sections(explorer, shown, is_open=is_open),
+        suggestion=sources.commands_in(suggestion(opened.letter, opened.analysis, acts)),
+        commands=[sources.command(act.command) for act in acts],
+        sections=_letter_sections(explorer, opened, is_open=is_open),
     )
     if asked:
         page.headers["www-authenticate"] = 'Basic realm="Waybill operators", charset="UTF-8"'
     return page
 
 
-def _letter_sections(explorer: Explorer, shown: ShownLetter, *, is_open: bool) -> list[Section]:
-    letter, analysis = shown.letter, shown.analysis
+def _letter_sections(explorer: Explorer, opened: Opened, *, is_open: bool) -> list[Section]:
+    letter, analysis = opened.letter, opened.analysis
     lane = lane_name(explorer.sources.deployment, letter.source_chain, letter.destination_chain)
     facts: list[tuple[str, Cell]] = [
         ("Message", message_link(letter.message_id)),
@@ -138,13 +142,12 @@ def _letter_sections(explorer: Explorer, shown: ShownLetter, *, is_open: bool) -
     ]
     if not is_open:
         return [Section(title="About", facts=facts)]
-    if analysis:
-        facts += [
-            ("Permanent?", cut(analysis.permanent)),
-            ("Systemic?", cut(analysis.systemic)),
-            ("Would a retry succeed?", coded(cut(explorer.sources.commands_in(analysis.would_succeed)))),
-            ("Governance?", cut(analysis.governance)),
-        ]
+    facts += [
+        ("Permanent?", cut(analysis.permanent)),
+        ("Systemic?", cut(analysis.systemic)),
+        ("Would a retry succeed?", coded(cut(explorer.sources.commands_in(analysis.would_succeed)))),
+        ("Governance?", cut(analysis.governance)),
+    ]
     failures: list[list[Cell]] = [
         [
             str(one["attemptNumber"]),
@@ -152,11 +155,11 @@ def _letter_sections(explorer: Explorer, shown: ShownLetter, *, is_open: bool) -
             cut(one["errorCode"]),
             cut(one["errorMessage"], 600),
         ]
-        for one in shown.failures
+        for one in opened.document["failureHistory"]
     ]
     history: list[list[Cell]] = [
         [str(one.sequence), moment(one.at), words(one.kind), cut(happened(one), 600), copyable(one.signer)]
-        for one in shown.history
+        for one in opened.history
     ]
     return [
         Section(title="Before you decide", facts=facts),
