@@ -29,9 +29,6 @@ from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.errors import StoreError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.ports import CallRevertedError, TerminalError, TransientError, read_view
-from bridge.queries.gmp_pauses import gmp_pauses
-from bridge.queries.lanes import chain_name, is_late
-from bridge.records.dead_letters import LetterStatus
 from bridge.service.connections import connected
 from bridge.service.keys import paying_signers, tripwire_signer
 from bridge.service.settings import Settings, check_chains
@@ -111,7 +108,8 @@ def doctor(
 ) -> None:
     """Check settings, keys, deployments, stores, endpoints, clocks, contracts, balances and the tripwire. Changes nothing.
 
-    Compares the chains with the network file, if there is one. Exits with status 1 if a check fails.
+    Compares the chains with the network file, if there is one. `waybill status` shows what relayer and index are
+    doing. Exits with status 1 if a check fails.
 
     Example: waybill doctor
     """
@@ -139,11 +137,11 @@ def _findings(workspace: Workspace, *, offline: bool) -> Iterator[Finding]:
         return
     yield Finding("settings", "valid")
     subject = _Subject(workspace, settings, deployment)
-    for name, advice, check in _OFFLINE if offline else (*_OFFLINE, *_ONLINE):
+    for name, check in _OFFLINE if offline else (*_OFFLINE, *_ONLINE):
         try:
             yield from check(subject)
         except _FAILURES as error:
-            yield Finding(name, str(error), advice, has_failed=True)
+            yield Finding(name, str(error), "correct waybill.toml", has_failed=True)
 
 
 def _relayer(subject: _Subject) -> Iterator[Finding]:
@@ -163,40 +161,19 @@ def _tripwire(subject: _Subject) -> Iterator[Finding]:
         yield Finding("tripwire run", "can start")
 
 
-def _store(subject: _Subject) -> Iterator[Finding]:
-    with subject.workspace.relayer_store() as store:
-        if store is None:
-            yield Finding("relayer's store", "does not exist yet", "waybill relayer run")
-            return
-        yield Finding("relayer's store", "readable")
-        if held := store.lanes.held():
-            yield Finding("lanes", f"{len(held)} held", "waybill lane list")
-
-
-def _letters(subject: _Subject) -> Iterator[Finding]:
-    with subject.workspace.letters() as log:
-        if log is None:
-            yield Finding("dead letters", "no relayer has run yet", "waybill relayer run")
-        elif waiting := log.counts().get(LetterStatus.PENDING_REVIEW, 0):
-            yield Finding("dead letters", f"{waiting} wait for a decision", "waybill dlq list")
-        else:
-            yield Finding("dead letters", "no letter waits for a decision")
-
-
-def _index(subject: _Subject) -> Iterator[Finding]:
-    max_lag = subject.workspace.settings().index.max_lag
-    with subject.workspace.index_if_any() as index:
-        if index is None:
-            yield Finding("index", "does not exist yet", "waybill index run")
-            return
-        for chain in index.chains():
-            name = f"index of {chain_name(subject.deployment, chain.chain_id)}"
-            if chain.halted:
-                yield Finding(name, f"halted: {chain.halted}", "waybill report", has_failed=True)
-            elif is_late(chain, max_lag):
-                yield Finding(name, f"{chain.lag_seconds} s behind", "waybill index run")
-            else:
-                yield Finding(name, f"block {chain.block}")
+def _stores(subject: _Subject) -> Iterator[Finding]:
+    """Checks that each store can be read, if it exists. `waybill status` shows what is in them."""
+    workspace, wrong_letters = subject.workspace, "correct url in [dlq]: lanes halt until letters can be written"
+    for name, opened, remedy, command in (
+        ("relayer's store", workspace.relayer_store, "", "waybill relayer run"),
+        ("dead letters", workspace.letters, wrong_letters, "waybill relayer run"),
+        ("index", workspace.index_if_any, "", "waybill index run"),
+    ):
+        try:
+            with opened() as store:
+                yield Finding(name, "readable") if store else Finding(name, "does not exist yet", command)
+        except _FAILURES as error:
+            yield Finding(name, str(error), remedy, has_failed=True)
 
 
 def _chains(subject: _Subject) -> Sequence[Finding]:
@@ -247,7 +224,7 @@ async def _chain(subject: _Subject, here: ChainDeployment, urls: tuple[str, ...]
     found: list[Finding] = []
     with suppress(*_UNREACHABLE):
         async with await EvmChain.connect(here.chain_id, urls, try_seconds=_SECONDS, chain_name=here.name) as chain:
-            for check in (_contracts, _fees, _accounts, _pauser, _pauses):
+            for check in (_contracts, _fees, _accounts, _pauser):
                 found += [finding async for finding in check(subject, here, chain)]
     return found
 
@@ -295,15 +272,6 @@ async def _pauser(subject: _Subject, here: ChainDeployment, chain: EvmChain) -> 
         yield _balance(check, named, await chain.balance(named), "fund it: it can't pause a GMP without funds")
 
 
-async def _pauses(_: _Subject, here: ChainDeployment, chain: EvmChain) -> AsyncIterator[Finding]:
-    check, paused = f"GMPs on {here.name}", await gmp_pauses(here, chain)
-    if paused:
-        advice = f"if the GMP is sound: waybill gmp resume {paused[0].gmp.label} --chains {here.name}"
-        yield Finding(check, "\n".join(one.text for one in paused), advice)
-    else:
-        yield Finding(check, "no GMP is paused")
-
-
 def _balance(check: str, account: str, wei: int, advice: str) -> Finding:
     found = f"{account} holds {wei / 10**18:.4f} ether"
     return Finding(check, found, advice if wei < _LOW_BALANCE else "", has_failed=wei == 0)
@@ -344,16 +312,7 @@ async def _planned(plan: NetworkPlan, here: ChainDeployment, chain: EvmChain) ->
 
 _Check = Callable[[_Subject], Iterator[Finding] | Sequence[Finding]]
 
-_OFFLINE: Final[Sequence[tuple[str, str, _Check]]] = (
-    ("relayer run", "correct waybill.toml", _relayer),
-    ("tripwire run", "correct waybill.toml", _tripwire),
-)
-"""Checks that connect to nothing: the check, and the name and advice of the finding if it raises."""
+_OFFLINE: Final[Sequence[tuple[str, _Check]]] = (("relayer run", _relayer), ("tripwire run", _tripwire))
+"""Checks that connect to nothing, and the name of the finding if one raises."""
 
-_ONLINE: Final[Sequence[tuple[str, str, _Check]]] = (
-    ("relayer's store", "", _store),
-    ("dead letters", "correct url in [dlq]: lanes halt until letters can be written", _letters),
-    ("index", "", _index),
-    ("chains", "", _chains),
-    ("network file", "", _plan),
-)
+_ONLINE: Final[Sequence[tuple[str, _Check]]] = (("stores", _stores), ("chains", _chains), ("network file", _plan))
