@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from enum import StrEnum
+from operator import attrgetter
 from typing import Annotated, Any
 
 import typer
@@ -54,12 +54,8 @@ _GMP_COLUMNS = {
 app = typer.Typer(help="Find messages, explain their state, and resolve stuck ones.", no_args_is_help=True)
 
 
-class Where(StrEnum):
-    """The chain on which an operation sends its transaction."""
-
-    SOURCE = "source"
-    DESTINATION = "destination"
-
+_SOURCE = attrgetter("source_chain")
+_DESTINATION = attrgetter("destination_chain")
 
 _ENDED = frozenset({Status.EXECUTED, Status.EXPIRED, Status.CANCELLED})
 _LOOK_SECONDS = 1.0
@@ -127,7 +123,7 @@ def retry(
         sent = await client.retry(found.message, named or _choose(found), even_if_ended=even_if_ended)
         return {"attempt": sent.attempt, **sent_value(sent)}
 
-    _act_on(message, act, "retry sent over", where=Where.SOURCE)
+    _act_on(message, act, "retry sent over", where=_SOURCE)
 
 
 def _reconcile(message_id: bytes) -> bool:
@@ -170,7 +166,7 @@ def execute(message: options.MessageId) -> None:
             return {"executed": True, "transaction": None}
         return {"executed": True, "transaction": (await client.execute(found.message)).transaction_hash}
 
-    _act_on(message, act, "executed", where=Where.DESTINATION)
+    _act_on(message, act, "executed", where=_DESTINATION)
 
 
 @app.command()
@@ -183,7 +179,7 @@ def fund(message: options.MessageId) -> None:
     async def act(client: Client, found: Found) -> Mapping[str, Any]:
         return sent_value(await client.fund(found.message))
 
-    _act_on(message, act, "funded over", where=Where.SOURCE)
+    _act_on(message, act, "funded over", where=_SOURCE)
 
 
 @app.command()
@@ -209,7 +205,7 @@ def cancel(
             )
         return await cancelled(client, found)
 
-    _act_on(message, act, "cancellation sent over", where=Where.SOURCE)
+    _act_on(message, act, "cancellation sent over", where=_SOURCE)
 
 
 @app.command()
@@ -224,7 +220,7 @@ def report(
     Example: waybill message report 0x…
     """
     act = _sent_about(gmps, "report", Client.report)
-    _act_on(message, act, "report sent over", where=Where.DESTINATION)
+    _act_on(message, act, "report sent over", where=_DESTINATION)
 
 
 def _sent_about(
@@ -253,7 +249,7 @@ def expire(message: options.MessageId) -> None:
     async def act(client: Client, found: Found) -> Mapping[str, Any]:
         return {"transaction": (await client.expire(found.message)).transaction_hash}
 
-    _act_on(message, act, "marked as expired", where=Where.DESTINATION)
+    _act_on(message, act, "marked as expired", where=_DESTINATION)
 
 
 @app.command()
@@ -336,7 +332,7 @@ def _act_on(
     act: Callable[[Client, Found], Awaitable[Mapping[str, Any]]],
     done: str,
     *,
-    where: Where,
+    where: Callable[[Message], int],
 ) -> None:
     """Looks up a message, performs an operation on it, and prints the result.
 
@@ -346,7 +342,7 @@ def _act_on(
         message: the id, as typed.
         act: the operation; returns the fields to print.
         done: text that precedes the names of the GMPs in the output.
-        where: the chain that the operation needs.
+        where: returns the chain on which the operation sends its transaction.
     """
     workspace = Workspace.current()
     message_id = options.message_id(message)
@@ -355,9 +351,8 @@ def _act_on(
     async def run() -> Mapping[str, Any]:
         async with connected(workspace.deployment(), workspace.settings(), eager=False) as chains:
             found = await look_up(workspace, message_id, chains)
-            ends = {Where.SOURCE: found.message.source_chain, Where.DESTINATION: found.message.destination_chain}
-            if ends[where] not in found.answering:
-                name = found.deployment.chain(ends[where]).name
+            if where(found.message) not in found.answering:
+                name = found.deployment.chain(where(found.message)).name
                 raise CliError(
                     f"{name} does not respond, but this operation sends a transaction there", next_step="waybill status"
                 )

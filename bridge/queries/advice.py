@@ -6,14 +6,14 @@ others fail.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.indexed import MessageRecord, PausedThing, PauseRecord
-from bridge.protocol.message import Kind, Message
+from bridge.protocol.indexed import PausedThing, PauseRecord
+from bridge.protocol.message import Kind
 from bridge.protocol.status import Status
 from bridge.protocol.times import utc
 
@@ -104,42 +104,6 @@ class Standing:
 
 _UNDER_WAY: Final = frozenset({Status.ROUTED, Status.RECEIVED, Status.STALLED, Status.DEAD})
 _REFUSED: Final = frozenset({Status.EXECUTION_FAILED, Status.EXECUTION_DEFERRED})
-
-
-def circumstances_of(
-    message: Message,
-    record: MessageRecord | None,
-    *,
-    source: Sequence[PauseRecord],
-    destination: Sequence[PauseRecord],
-    times: Mapping[int, float],
-    has_letter: bool,
-    is_decided: bool,
-) -> Circumstances:
-    """Returns the circumstances known to the index.
-
-    Args:
-        message: the message.
-        record: the message's record in the index; None if the index has not seen it.
-        source: pauses on the source's router.
-        destination: pauses on the destination's router.
-        times: the chains' current times, in Unix seconds.
-        has_letter: whether the message has a dead letter.
-        is_decided: whether an operator has decided about every dead letter.
-    """
-    there, here = message.destination_chain, message.source_chain
-    return Circumstances(
-        retriable=record.retriable if record and record.source_block is not None else None,
-        is_ended=record.is_ended if record else False,
-        is_cancelling=record is not None and record.cancellation_id is not None,
-        cancellation=record.cancellation_id if record else None,
-        source_expired=message.expires_at is not None and times.get(here, 0) > message.expires_at,
-        source_paused_until=lane_pause(source, there, times.get(here, 0)),
-        destination_paused_until=lane_pause(destination, here, times.get(there, 0)),
-        has_letter=has_letter,
-        is_decided=is_decided,
-        replaced_by=record.replaced_by if record else None,
-    )
 
 
 def offers(standing: Standing) -> tuple[Offer, ...]:

@@ -24,7 +24,7 @@ from bridge.protocol.lanes import Lane, LaneChange
 from bridge.protocol.message import EnvelopeError, Kind, Message, decode_envelope
 from bridge.protocol.status import Status
 from bridge.protocol.text import MOST_QUOTED, shortened
-from bridge.queries.advice import Act, Circumstances, Offer, Standing, circumstances_of, next_action, offers
+from bridge.queries.advice import Act, Circumstances, Offer, Standing, lane_pause, next_action, offers
 from bridge.queries.gmp_pauses import GmpPause
 from bridge.queries.index_lag import IndexLag
 from bridge.queries.lanes import chain_name, gmp_name
@@ -401,14 +401,19 @@ def stored_circumstances(message: Message, stored: Stored, now: float) -> Circum
         stored: the records.
         now: Unix seconds.
     """
-    return circumstances_of(
-        message,
-        stored.record,
-        source=stored.pauses.get(message.source_chain, ()),
-        destination=stored.pauses.get(message.destination_chain, ()),
-        times={chain: max(read.block_time, int(now)) for chain, read in stored.chains.items()},
+    here, there, record = message.source_chain, message.destination_chain, stored.record
+    times = {chain: max(read.block_time, int(now)) for chain, read in stored.chains.items()}
+    return Circumstances(
+        retriable=record.retriable if record and record.source_block is not None else None,
+        is_ended=record.is_ended if record else False,
+        is_cancelling=record is not None and record.cancellation_id is not None,
+        cancellation=record.cancellation_id if record else None,
+        source_expired=message.expires_at is not None and times.get(here, 0) > message.expires_at,
+        source_paused_until=lane_pause(stored.pauses.get(here, ()), there, times.get(here, 0)),
+        destination_paused_until=lane_pause(stored.pauses.get(there, ()), here, times.get(there, 0)),
         has_letter=bool(stored.dead_letters),
         is_decided=stored.is_decided,
+        replaced_by=record.replaced_by if record else None,
     )
 
 

@@ -25,7 +25,6 @@ from bridge.queries.messages import explanation_value, record_value
 from bridge.queries.overview import overview_value
 from bridge.records.dead_letters import LetterStatus
 from bridge.records.jobs import RetryJob
-from bridge.store import Store
 from bridge.web.guard import is_operator
 from bridge.web.listing import MessageList
 from bridge.web.search import read_listing
@@ -67,12 +66,10 @@ class ApiError(Exception):
         self.next_step = next_step
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class RetryOrder(_Body):
+class RetryOrder(BaseModel):
     """The body of a retry request: the GMPs, and who requests the retry."""
+
+    model_config = ConfigDict(extra="forbid")
 
     gmps: list[str] = Field(default=[], max_length=32, description="Names of GMPs; by default the best ones.")
     by: str = Field(default="api", min_length=1, max_length=100, description="Person who requests the retry.")
@@ -155,7 +152,7 @@ def _for_everybody(sources: Sources, listing: MessageList) -> APIRouter:
     @routes.get("/messages/{message_id}", summary="The state of a message, the reason, the next step, and its retries")
     def message(message_id: MessageId) -> Response:
         kept = _kept(sources, message_id)
-        found = stored_explanation(deployment, _bytes(message_id), kept, sources.clock())
+        found = stored_explanation(deployment, decode_hex(message_id), kept, sources.clock())
         retries = [_retry_value(job) for job in kept.retries]
         return _json({"asOf": iso(round(sources.clock(), 3)), **explanation_value(found), "retries": retries})
 
@@ -184,7 +181,8 @@ def _for_operators(sources: Sources) -> APIRouter:
         except UnknownGmpError as error:
             raise ApiError(422, str(error)) from error
         job = _retry_job(sources, message_id, wanted, order.by)
-        if not _store(sources).jobs.add(job):
+        store = _there(sources.store(), "no relayer has run yet", "waybill relayer run", status=503)
+        if not store.jobs.add(job):
             raise ApiError(409, f"another retry of {message_id} was requested at the same time")
         return _json({"messageId": message_id, **_retry_value(job)}, 202)
 
@@ -231,21 +229,13 @@ def _retry_value(job: RetryJob) -> dict[str, Any]:
 
 
 def _kept(sources: Sources, message_id: str) -> Stored:
-    kept = read_stored(_bytes(message_id), sources.index(), sources.store(), sources.dead_letters())
+    kept = read_stored(decode_hex(message_id), sources.index(), sources.store(), sources.dead_letters())
     if kept.message is None and kept.record is None:
         raise ApiError(404, f"neither the index nor the relayer has seen message {message_id}", "waybill status")
     return kept
-
-
-def _store(sources: Sources) -> Store:
-    return _there(sources.store(), "no relayer has run yet", "waybill relayer run", status=503)
 
 
 def _there(found: _Opened | None, problem: str, next_step: str, *, status: int = 404) -> _Opened:
     if found is None:
         raise ApiError(status, problem, next_step)
     return found
-
-
-def _bytes(message_id: str) -> bytes:
-    return decode_hex(message_id)

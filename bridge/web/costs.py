@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final
 
 from bridge.evm.ttl_cache import Cached
@@ -28,19 +27,14 @@ class Costs:
             ask: Reads costs from the chains.
             clock: Current Unix time in seconds.
         """
-        self._ask = ask
-        self._clock = clock
-        self._kept: OrderedDict[tuple[Transaction, ...], Cached[Payments]] = OrderedDict()
+
+        @lru_cache(_MAX_MESSAGES)
+        def cached(transactions: tuple[Transaction, ...]) -> Cached[Payments]:
+            return Cached(partial(ask, transactions), lasts=_LASTS, clock=clock)
+
+        self._cached = cached
 
     def of(self, transactions: tuple[Transaction, ...], patience: float) -> Payments | None:
         """Returns the costs of transactions, or None if the chains have not responded within `patience` seconds."""
-        if not transactions:
-            return {}
-        cached = self._kept.get(transactions)
-        if cached is None:
-            cached = Cached(partial(self._ask, transactions), lasts=_LASTS, clock=self._clock)
-            self._kept[transactions] = cached
-            while len(self._kept) > _MAX_MESSAGES:
-                self._kept.popitem(last=False)
-        dated = cached.look(patience)
+        dated = self._cached(transactions).look(patience)
         return None if dated is None else dated.value

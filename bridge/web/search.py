@@ -1,4 +1,4 @@
-"""Finds messages by the filters in a link, and by the text in the search box."""
+"""Parses the filters and the position in a link to a list of messages."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from bridge.web.sources import Sources
 
 _Named = TypeVar("_Named", bound=Enum)
 
-_WORD: Final = re.compile(r"(?:0x)?([0-9a-fA-F]{64})")
-_ADDRESS: Final = re.compile(r"(?:0x)?([0-9a-fA-F]{40})")
+_PLACE: Final = re.compile(r"([0-9]{1,18})-([0-9a-f]{64})")
 
 
 class BadLinkError(ValueError):
@@ -78,7 +77,7 @@ def read_listing(sources: Sources, parameters: Mapping[str, str]) -> Listing:
         account=read.get("account"),
     )
     canonical = {"account": from_bytes32(read["account"])} if "account" in read else {}
-    return Listing(wanted, _place(after), given | canonical)
+    return Listing(wanted, _place(after) if after else None, given | canonical)
 
 
 def _named(kind: type[_Named], what: str, text: str) -> _Named:
@@ -89,58 +88,8 @@ def _named(kind: type[_Named], what: str, text: str) -> _Named:
         raise ValueError(f"unknown {what} {text[:40]!r}; it is one of {known}") from None
 
 
-def _place(text: str | None) -> Position | None:
-    if text is None:
-        return None
-    seen, _, message_id = text.partition("-")
-    try:
-        place = Position(int(seen), bytes.fromhex(message_id))
-    except ValueError:
-        raise BadLinkError(
-            f"after={text[:80]!r} is not a valid list position; use the link on the previous page"
-        ) from None
-    if len(place.message_id) != 32 or not 0 <= place.seen < 1 << 63:
+def _place(text: str) -> Position:
+    found = _PLACE.fullmatch(text)
+    if found is None:
         raise BadLinkError(f"after={text[:80]!r} is not a valid list position; use the link on the previous page")
-    return place
-
-
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """A search result: one page, several messages to choose from, or a problem."""
-
-    path: str | None = None
-    several: tuple[bytes, ...] = ()
-    problem: str = ""
-
-
-def search(sources: Sources, typed: str) -> Goal:
-    """Finds a message by id, messages by transaction hash on any chain, or an account by address.
-
-    Args:
-        sources: the stores to search.
-        typed: the text in the search box.
-    """
-    text = typed.strip()
-    word = _WORD.fullmatch(text)
-    if word:
-        return _by_word(sources, bytes.fromhex(word.group(1)))
-    if _ADDRESS.fullmatch(text):
-        address = text if text.startswith("0x") else f"0x{text}"
-        try:
-            to_bytes32(address)
-        except AddressError as error:
-            return Goal(problem=str(error))
-        return Goal(path=f"/messages?account={address}")
-    return Goal(problem=f"{text[:80]!r} is not a message id, transaction hash (0x and 64 hex digits) or address (40)")
-
-
-def _by_word(sources: Sources, word: bytes) -> Goal:
-    index, store = sources.index(), sources.store()
-    if (index and index.message(word)) or (store and store.observations.message(word)):
-        return Goal(path=f"/message/0x{word.hex()}")
-    found = index.of_transaction(word) if index else []
-    if len(found) == 1:
-        return Goal(path=f"/message/0x{found[0].hex()}")
-    if found:
-        return Goal(several=tuple(found))
-    return Goal(problem=f"no message or transaction 0x{word.hex()} is known here")
+    return Position(int(found[1]), bytes.fromhex(found[2]))

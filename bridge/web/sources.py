@@ -29,11 +29,7 @@ class Sources:
 
     clock: Callable[[], float] = time.time
 
-    def command(self, command: str) -> str:
-        """Adds `--network NAME` to the command."""
-        return for_network(command, self.deployment.network)
-
-    def commands_in(self, text: str) -> str:
+    def with_network(self, text: str) -> str:
         """Adds `--network NAME` to every command in the text."""
         return for_network(text, self.deployment.network)
 

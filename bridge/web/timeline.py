@@ -21,10 +21,10 @@ class Step:
     title: str
     tone: str  # good, warn, bad or plain
     at: float  # Unix seconds
-    after: float  # seconds since the step before; 0 for the first
-    chain_id: int | None
-    block_number: int | None
-    transaction_hash: bytes | None
+    after: float = 0.0  # seconds since the step before
+    chain_id: int | None = None  # None for a decision of index or relayer
+    block_number: int | None = None
+    transaction_hash: bytes | None = None
     note: str = ""  # its reason and outcome
 
 
@@ -65,10 +65,10 @@ def timeline(
     made = {event.transaction_hash: event.block_time for event in events if event.event == "MessageRetried"}
     for job in jobs:
         request = job.request
-        title = f"Retry {request.attempt}: {request.reason}"
         # Block times are whole seconds, so a retry may seem to precede its request in the same second.
         at = min(request.requested_at, made.get(job.transaction_hash or b"", request.requested_at))
-        steps.append(replace(_decision(title, at), note=_ended(job)))
+        title = f"Retry {request.attempt}: {request.reason}"
+        steps.append(Step(title=title, tone="warn", at=at, note=_ended(job)))
     steps.sort(key=lambda step: (step.at, step.transaction_hash is not None))
     before = steps[0].at if steps else 0.0
     timed = []
@@ -93,17 +93,12 @@ def _ended(job: RetryJob) -> str:
     return f"{_ENDS[job.state]}{f': {outcome}' if outcome else ''}."
 
 
-def _decision(title: str, at: float) -> Step:
-    return Step(title=title, tone="warn", at=at, after=0, chain_id=None, block_number=None, transaction_hash=None)
-
-
 def _of_event(event: EventRecord) -> Step:
     title, tone = _words(event)
     return Step(
         title=title,
         tone=tone,
         at=event.block_time,
-        after=0,
         chain_id=event.chain_id,
         block_number=event.block_number,
         transaction_hash=event.transaction_hash,

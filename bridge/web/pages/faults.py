@@ -50,7 +50,7 @@ def _contradictions(explorer: Explorer) -> Section:
             message_link(one.message_id) if one.message_id else quiet("the whole lane"),
             lane_name(explorer.sources.deployment, one.source_chain, one.destination_chain),
             cut(one.evidence),
-            coded(cut(explorer.sources.commands_in(one.next_action))),
+            coded(cut(explorer.sources.with_network(one.next_action))),
         ]
         for one in (found.value.records[:_MOST_FAULTS] if found else ())
     ]

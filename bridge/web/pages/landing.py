@@ -62,7 +62,7 @@ def status(explorer: Explorer) -> Response:
     store, index = explorer.sources.store(), explorer.sources.index()
     found = look(explorer.problems, explorer.settings.patience)
     problems = [
-        one if one.command is None else replace(one, command=explorer.sources.command(one.command))
+        one if one.command is None else replace(one, command=explorer.sources.with_network(one.command))
         for one in found or ()
     ]
     sections = [

@@ -24,7 +24,7 @@ _OPEN: Final = (OutboxState.PENDING, OutboxState.CLAIMED)
 
 def lanes(explorer: Explorer) -> Response:
     """Shows all lanes."""
-    command = explorer.sources.command("waybill index verify")
+    command = explorer.sources.with_network("waybill index verify")
     section = Section(title="Lanes", note=NOTE, table=lane_table(explorer), command=command)
     return explorer.sections("Lanes", [section], here="/lanes")
 

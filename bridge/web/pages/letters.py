@@ -71,7 +71,7 @@ def dead_letters(explorer: Explorer, status: str, *, from_messages: bool) -> Res
             title="Dead letters",
             note=note,
             table=Table(label="Dead letters", columns=columns, rows=rows, empty="None."),
-            command=explorer.sources.command("waybill dlq list"),
+            command=explorer.sources.with_network("waybill dlq list"),
         )
     ]
     if without:
@@ -122,8 +122,8 @@ def letter(explorer: Explorer, request: Request, event_id: str) -> Response:
         is_open=is_open,
         can_sign_in=token is not None,
         can_decide=explorer.can_decide,
-        suggestion=sources.commands_in(suggestion(opened.letter, opened.analysis, acts)),
-        commands=[sources.command(act.command) for act in acts],
+        suggestion=sources.with_network(suggestion(opened.letter, opened.analysis, acts)),
+        commands=[sources.with_network(act.command) for act in acts],
         sections=_letter_sections(explorer, opened, is_open=is_open),
     )
     if asked:
@@ -145,7 +145,7 @@ def _letter_sections(explorer: Explorer, opened: Opened, *, is_open: bool) -> li
     facts += [
         ("Permanent?", cut(analysis.permanent)),
         ("Systemic?", cut(analysis.systemic)),
-        ("Would a retry succeed?", coded(cut(explorer.sources.commands_in(analysis.would_succeed)))),
+        ("Would a retry succeed?", coded(cut(explorer.sources.with_network(analysis.would_succeed)))),
         ("Governance?", cut(analysis.governance)),
     ]
     failures: list[list[Cell]] = [

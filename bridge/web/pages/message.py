@@ -84,11 +84,11 @@ def message(explorer: Explorer, message_id: bytes) -> Response:
             here="/messages",
             live=live,
             message_id=message_id,
-            command=sources.command(f"waybill message show {hexadecimal(message_id)}"),
+            command=sources.with_network(f"waybill message show {hexadecimal(message_id)}"),
         )
     found = stored_explanation(sources.deployment, message_id, stored, sources.clock())
     lane = lane_name(sources.deployment, known.source_chain, known.destination_chain)
-    reason = sources.commands_in(headline(found.reason))
+    reason = sources.with_network(headline(found.reason))
     is_proven = found.status not in (Status.DIVERGED, Status.UNKNOWN)  # if not, no step is shown as a success
     steps = timeline(stored.events, stored.retries, is_proven=is_proven)
     needed = {sent.source_chain, sent.destination_chain} if sent else {0}
@@ -106,7 +106,7 @@ def message(explorer: Explorer, message_id: bytes) -> Response:
         took=took(record) if record else "",
         bar=_bar(found, record, stored),
         headline=reason,
-        next_action=sources.commands_in(found.next_action),
+        next_action=sources.with_network(found.next_action),
         replaced_by=record.replaced_by if record else None,
         evidence=[_evidence(explorer, one) for one in divergences],
         ends=_ends(explorer, known, record),
@@ -116,7 +116,7 @@ def message(explorer: Explorer, message_id: bytes) -> Response:
                 "kind": offer.act.value,
                 "title": _ACTS[offer.act][0],
                 "why": f"{_ACTS[offer.act][1]} Accepted from {offer.by}.",
-                "command": sources.command(found.command(offer)),
+                "command": sources.with_network(found.command(offer)),
             }
             for offer in found.offers
         ],
@@ -258,7 +258,7 @@ def _end(
 
 def _evidence(explorer: Explorer, one: DivergenceRecord) -> Cell:
     label = state(one.kind, "bad" if one.is_contradiction else "warn")
-    return joined([label, cut(one.evidence), coded(cut(explorer.sources.commands_in(one.next_action)))])
+    return joined([label, cut(one.evidence), coded(cut(explorer.sources.with_network(one.next_action)))])
 
 
 def _details(sent: Message) -> Iterator[Section]:
