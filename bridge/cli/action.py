@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Annotated, Any, Final, TypeVar
 
 import typer
-from rich.console import Console
+from rich.console import RenderableType
 
 from bridge.atomic.answers import NEWEST, action_value, retriable, summary_value
 from bridge.atomic.reader import ACTING_PATIENCE, SHOWN_PATIENCE, ActionReader, Answers
@@ -20,7 +20,6 @@ from bridge.cli.output import (
     ExitCode,
     UsageError,
     details,
-    escaped,
     progress,
     result,
     rows_table,
@@ -73,9 +72,8 @@ def list_actions(
     rows = [
         one | {"participants": [f"{part['chain']} {part['state']}" for part in one["participants"]]} for one in found
     ]
-    drawn = rows_table(rows, _LIST_COLUMNS)
     none = "no actions on the chains that answer" if read_now.problems else "no actions yet"
-    result(found, render=lambda console: console.print(drawn if rows else none))
+    result(found, rows_table(rows, _LIST_COLUMNS) if rows else none)
     for coordinator, problem in read_now.problems.items():
         name = chain_name(deployment, coordinator.chain)
         progress(f"the actions of coordinator {coordinator.address} on {name} are missing: {problem}")
@@ -98,7 +96,7 @@ def show(action: ActionId) -> None:
 
     found = asyncio.run(_ask(workspace, read))
     value = action_value(found, workspace.deployment())
-    result(value, render=lambda console: _draw(console, value))
+    result(value, *_parts(value))
     if found.state.is_stalled or value["findings"]:
         raise SystemExit(ExitCode.FAILED)
 
@@ -251,7 +249,7 @@ def _act(action: str, steps: Callable[[Action, Mapping[int, Chain], str], Awaita
     taken = asyncio.run(_ask(workspace, work))
     lines = [f"{step['step']}: 0x{step['transaction'].hex()}" for step in taken] or ["nothing can be done now"]
     value = {"actionId": action_id, "steps": taken}
-    result(value, render=lambda console: console.print(escaped("\n".join(lines))))
+    result(value, *lines)
     progress(f"next: waybill action show 0x{action_id.hex()}")
 
 
@@ -279,20 +277,21 @@ _FACTS: Final = (
 )
 
 
-def _draw(console: Console, value: dict[str, Any]) -> None:
-    console.print(details({name: _dated(name, value[name]) for name in _FACTS}))
+def _parts(value: dict[str, Any]) -> Iterator[RenderableType]:
+    """Yields the tables and lines that describe an action."""
+    yield details({name: _dated(name, value[name]) for name in _FACTS})
     sent = [{"branch": part["branch"], **message} for part in value["participants"] for message in part["messages"]]
     for key, rows in (value | {"messages": sent}).items():
         if key in _COLUMNS and rows:
             dated = [{name: _dated(name, one) for name, one in row.items()} for row in rows]
-            console.print(rows_table(dated, _COLUMNS[key], f"\n{_TITLES[key]}"))
+            yield rows_table(dated, _COLUMNS[key], f"\n{_TITLES[key]}")
     for part in value["participants"]:
         if part["obstacle"]:
-            console.print(escaped(f"{value['phase']} can't reach participant {part['branch']} now: {part['obstacle']}"))
+            yield f"{value['phase']} can't reach participant {part['branch']} now: {part['obstacle']}"
     for finding in value["findings"]:
-        console.print(f"[red]DIVERGED[/red] {escaped(finding)}")
+        yield f"DIVERGED {finding}"
     for act in value["next"]:
-        console.print(escaped(f"next: {with_network(act['command'])}\n  {act['why']}"), soft_wrap=True)
+        yield f"next: {with_network(act['command'])}\n  {act['why']}"
 
 
 def _dated(name: str, value: Any) -> Any:

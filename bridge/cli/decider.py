@@ -235,8 +235,7 @@ def _print_done(done: Sequence[dict[str, Any]]) -> None:
             rows.append([row["chain"], "failed", row["error"]])
         elif not row["transactions"]:
             rows.append([row["chain"], "nothing to do", ""])
-    drawn = table(None, ["chain", "step", "transaction"], rows)
-    result({"chains": done}, render=lambda console: console.print(drawn))
+    result({"chains": done}, table(None, ["chain", "step", "transaction"], rows))
     if failed := [row["chain"] for row in done if row["error"]]:
         raise CliError(f"failed on {', '.join(failed)}", next_step=_ROLES)
 
@@ -265,4 +264,4 @@ def print_batches(batches: Sequence[Batch], *, then: str) -> None:
         "next: import each file in the Safe's transaction builder, in this order; compare the hashes before you sign; once all"
         f" are executed, {with_network(then)}"
     )
-    result(value, render=lambda console: console.print(*map(details, value), next_step, sep="\n", markup=False))
+    result(value, *map(details, value), next_step)

@@ -33,8 +33,7 @@ def decode_error(
             code=ExitCode.UNKNOWN_ID,
             next_step="look up the first four bytes in the recipient's ABI",
         )
-    drawn = [facts(_described(found, depth)) for depth, found in _nested(revert)]
-    result(asdict(revert), render=lambda console: console.print(*drawn, sep="\n"))
+    result(asdict(revert), *(facts(_described(found, depth)) for depth, found in _nested(revert)))
 
 
 def _nested(revert: Revert, depth: int = 0) -> Iterator[tuple[int, Revert]]:

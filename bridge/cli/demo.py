@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Annotated
 
 import typer
-from rich.console import Console
+from rich.table import Table
 
 from bridge import devnet
 from bridge.cli.devnet import FIRST_PORT
@@ -65,7 +65,7 @@ def demo(
 
     async def finished(report: Report) -> None:
         (folder / "report.json").write_text(json.dumps(report.to_json(), indent=2) + "\n")
-        result(report.to_json(), render=lambda console: _draw(console, report))
+        result(report.to_json(), *_tables(report))
         progress(f"\nthe report is in {folder / 'report.json'}")
         if not keep:
             progress("next: waybill demo --keep, and look around")
@@ -107,7 +107,7 @@ look around from another terminal:
 Ctrl-C here stops it all"""
 
 
-def _draw(console: Console, report: Report) -> None:
+def _tables(report: Report) -> list[Table]:
     audit, latency = report.audit, percentiles(report.audit)
     outcome = [
         ["messages", str(audit.messages)],
@@ -124,13 +124,14 @@ def _draw(console: Console, report: Report) -> None:
         ["latency p50 / p95, from block to block", f"{latency['p50']} / {latency['p95']} ms"],
         ["seconds", str(report.seconds)],
     ]
-    console.print(table("Outcome: chains and index agree", ["", ""], outcome))
     rows = [
         [gmp, *(str(counts.get(what, 0)) for what in ("dispatched", "received", "duplicates"))]
         for gmp, counts in audit.per_gmp.items()
     ]
-    console.print()
-    console.print(table(None, ["GMP", "dispatched", "received", "repeated"], rows))
+    return [
+        table("Outcome: chains and index agree", ["", ""], outcome),
+        table("\nEach GMP", ["GMP", "dispatched", "received", "repeated"], rows),
+    ]
 
 
 def _outcome(outcome: ActionOutcome) -> str:

@@ -77,7 +77,7 @@ def deploy(
     }
     lines = [f"{outcome.name}: {', '.join(outcome.done) or 'nothing to do'}" for outcome in done.outcomes]
     lines.append(f"{'written' if done.file_changed else 'unchanged'}: {done.path}")
-    result(value, render=lambda console: console.print("\n".join(lines)))
+    result(value, *lines)
 
 
 def _warn_of_one_host(plan: NetworkPlan) -> None:
@@ -127,5 +127,4 @@ def _print_preview(chains: Sequence[ChainPreview]) -> None:
         for one in chain.estimates
     ]
     rows += [[chain.name, "all", "", f"{chain.gas:,}", ether(chain.cost)] for chain in chains]
-    drawn = table("Nothing was sent", ["chain", "transaction", "to", "gas", "cost"], rows)
-    result(value, render=lambda console: console.print(drawn))
+    result(value, table("Nothing was sent", ["chain", "transaction", "to", "gas", "cost"], rows))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -95,8 +95,7 @@ def _attach(workspace: Workspace, urls: list[str]) -> None:
     ]
     value = {"file": str(found.deployments_file), "chains": [fields_of(chain) for chain in found.chains]}
     contracts = [dict(zip(("chain", "chainId", "contract", "address"), row, strict=True)) for row in rows]
-    drawn = table(None, ["chain", "id", "contract", "address"], rows)
-    result(value | {"contracts": contracts}, render=lambda console: console.print(drawn))
+    result(value | {"contracts": contracts}, table(None, ["chain", "id", "contract", "address"], rows))
     progress(f"written: {found.deployments_file}")
     names = [chain.name for chain in found.deployment.chains]
     progress(f"next: waybill relayer run, and in another terminal: waybill send --to {names[1]} --payload hello --wait")
@@ -110,7 +109,7 @@ def down() -> None:
     """
     ended = devnet.down(home=Workspace.of(DEVNET).root)
     text = f"stopped {', '.join(ended)}" if ended else "no chain is running"
-    result({"ended": list(ended)}, render=lambda console: console.print(text))
+    result({"ended": list(ended)}, text)
 
 
 @app.command()
@@ -138,6 +137,4 @@ def _print(chains: tuple[ChainStatus, ...]) -> None:
         [chain.name, str(chain.chain_id), chain.url, chain.state.value, "" if chain.block is None else str(chain.block)]
         for chain in chains
     ]
-    value: list[dict[str, Any]] = [fields_of(chain) for chain in chains]
-    drawn = table(None, ["chain", "id", "rpc", "state", "block"], rows)
-    result(value, render=lambda console: console.print(drawn))
+    result([fields_of(chain) for chain in chains], table(None, ["chain", "id", "rpc", "state", "block"], rows))

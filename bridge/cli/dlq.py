@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
@@ -14,7 +14,7 @@ import orjson
 import typer
 from eth_abi.exceptions import EncodingError
 from eth_account.signers.local import LocalAccount
-from rich.console import Console
+from rich.console import RenderableType
 
 from bridge.cli import options
 from bridge.cli.decider import account_source
@@ -23,7 +23,6 @@ from bridge.cli.output import (
     ExitCode,
     UsageError,
     details,
-    escaped,
     progress,
     result,
     rows_table,
@@ -107,8 +106,7 @@ def list_letters(
     with Workspace.current().letters() as log:
         found = log.dead_letters(statuses=frozenset(chosen), limit=limit) if log else []
     value = [letter_value(letter) for letter in found]
-    drawn = rows_table(value, _LETTER_COLUMNS)
-    result(value, render=lambda console: console.print(drawn if value else "no dead letters"))
+    result(value, rows_table(value, _LETTER_COLUMNS) if value else "no dead letters")
 
 
 @app.command()
@@ -119,7 +117,7 @@ def show(letter: Letter) -> None:
     """
     opened = _on_letters(letter, DeadLetterReview.open)
     value, deployment = list(map(opened_value, opened.values())), Workspace.current().deployment()
-    result(value, render=lambda console: _draw(console, value, deployment))
+    result(value, *(part for one in value for part in _parts(one, deployment)))
 
 
 @app.command()
@@ -210,8 +208,7 @@ def verify(
                 verified = asyncio.run(verify_network(workspace.deployment(), workspace.settings(), log, store, noted))
     problems = [str(violation) for violation in verified.violations]
     value = {"records": verified.records, "head": verified.head, "violations": problems}
-    text = "\n".join(problems) or f"{verified.records} records verified; head 0x{verified.head.hex()}"
-    result(value, render=lambda console: console.print(escaped(text)))
+    result(value, *(problems or [f"{verified.records} records verified; head 0x{verified.head.hex()}"]))
     if problems:
         raise SystemExit(ExitCode.FAILED)
 
@@ -288,7 +285,7 @@ def _account(workspace: Workspace, name: str | None, key: str | None, devnet_key
 def _print_decided(records: Mapping[str, LogRecord]) -> None:
     value = list(map(log_record_value, records.values()))
     lines = [f"{happened(record)}\nrecord {record.sequence}, 0x{record.hash.hex()}" for record in records.values()]
-    result(value, render=lambda console: console.print(escaped("\n".join(lines))))
+    result(value, *lines)
 
 
 def _draft(letter: str, decision: Action, rationale: str, maker: str, file: Path | None, **reissue: Any) -> None:
@@ -356,21 +353,18 @@ def _named(log: DeadLetterLog, text: str) -> list[str]:
     return found
 
 
-def _draw(console: Console, values: list[dict[str, Any]], deployment: Deployment) -> None:
-    for value in values:
-        document, analysis = value["document"], value["analysis"]
-        lane = lane_name(deployment, value["sourceChain"], value["destinationChain"])
-        letter = {name: one for name, one in value.items() if name not in _SHOWN_APART} | {
-            "lane": f"{lane} over {value['gmp']}"
-        }
-        console.print(details(letter | {"reason": document["reason"]}))
-        console.print(rows_table(document["failureHistory"], _FAILURE_COLUMNS, "\nfailures"))
-        headers = [{"header": name, "value": one} for name, one in document["headers"].items()]
-        console.print(rows_table(headers, {"header": "header", "value": "value"}, "\nheaders"))
-        console.print()
-        console.print(details(analysis | {"suggestion": with_network(value["next"])}))
-        history = [record | {"at": iso_milliseconds(record["at"])} for record in value["history"]]
-        console.print(rows_table(history, _HISTORY_COLUMNS, "\nhistory"))
+def _parts(value: dict[str, Any], deployment: Deployment) -> Iterator[RenderableType]:
+    """Yields the tables that describe a letter."""
+    document, lane = value["document"], lane_name(deployment, value["sourceChain"], value["destinationChain"])
+    letter = {name: one for name, one in value.items() if name not in _SHOWN_APART}
+    yield details(letter | {"lane": f"{lane} over {value['gmp']}", "reason": document["reason"]})
+    yield rows_table(document["failureHistory"], _FAILURE_COLUMNS, "\nfailures")
+    headers = [{"header": name, "value": one} for name, one in document["headers"].items()]
+    yield rows_table(headers, {"header": "header", "value": "value"}, "\nheaders")
+    yield ""
+    yield details(value["analysis"] | {"suggestion": with_network(value["next"])})
+    history = [record | {"at": iso_milliseconds(record["at"])} for record in value["history"]]
+    yield rows_table(history, _HISTORY_COLUMNS, "\nhistory")
 
 
 _SHOWN_APART: Final = frozenset(

@@ -117,7 +117,7 @@ def doctor(
     findings = list(_findings(workspace, offline=offline))
     value = [finding.row() for finding in findings]
     shown = [row | {"advice": with_network(row["advice"])} for row in value]
-    result(value, render=lambda console: console.print(rows_table(shown, _COLUMNS)))
+    result(value, rows_table(shown, _COLUMNS))
     if any(finding.has_failed for finding in findings):
         raise SystemExit(ExitCode.FAILED)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.console import RenderableType
+from rich.text import Text
 
 from bridge.cli.output import CliError, ExitCode, result
 from bridge.cli.workspace import Workspace
@@ -48,17 +49,17 @@ class Freshness:
             "chains": [chain.value(self.max_lag) for chain in self.chains],
         }
 
-    def draw(self, console: Console) -> None:
-        """Prints the age as the first line of an answer."""
+    @property
+    def line(self) -> Text:
+        """Returns the first line of an answer, which states the age."""
         verdict = "BEHIND, so this answer may be outdated or incomplete" if self.behind else "up to date"
-        line = f"index  {verdict}: {'; '.join(chain.text for chain in self.chains)}"
-        console.print(line, markup=False, style="bold" if self.behind else None)
+        text = f"index  {verdict}: {'; '.join(chain.text for chain in self.chains)}"
+        return Text(text, style="bold" if self.behind else "")
 
     def answer(
         self,
         value: dict[str, Any],
-        *,
-        render: Callable[[Console], None],
+        *shown: RenderableType,
         failures: Sequence[str] = (),
         next_step: str | None = None,
     ) -> None:
@@ -67,12 +68,7 @@ class Freshness:
         Raises:
             CliError: `failures` is not empty, or the index is behind.
         """
-
-        def draw(console: Console) -> None:
-            self.draw(console)
-            render(console)
-
-        result({"index": self.value(), **value}, render=draw)
+        result({"index": self.value(), **value}, self.line, *shown)
         self.require(failures, next_step)
 
     def require(self, failures: Sequence[str] = (), next_step: str | None = None) -> None:

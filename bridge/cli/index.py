@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import structlog
 import typer
-from rich.console import Console
+from rich.console import RenderableType
+from rich.text import Text
 
 from bridge.cli import options
 from bridge.cli.freshness import as_of_text, as_of_value, freshness
 from bridge.cli.index_settings import chains_to_ask, index_settings, indexed_deployment, source_limits
 from bridge.cli.logs import configure_logging
-from bridge.cli.output import escaped, facts, progress, result, rows_table, table, with_network
+from bridge.cli.output import facts, progress, result, rows_table, table, with_network
 from bridge.cli.root import current
 from bridge.cli.workspace import Workspace
 from bridge.protocol.errors import StoreError
@@ -131,7 +132,7 @@ def refresh(
         master=master,
     )
     reached = {names.get(chain, str(chain)): f"final block {block}" for chain, block in sorted(done.blocks.items())}
-    result(as_of_value(done), render=lambda console: console.print(facts(reached)))
+    result(as_of_value(done), facts(reached))
 
 
 def _of_relayer(workspace: Workspace) -> tuple[pa.Table | None, pa.Table | None]:
@@ -204,7 +205,7 @@ def verify(
     can_repair = not repair and bool(violations or any(check.wrong for check in unequal))
     fresh.answer(
         value,
-        render=lambda console: _draw_checks(console, value),
+        *_check_parts(value),
         failures=failures,
         next_step="waybill index verify --repair" if can_repair else None,
     )
@@ -280,7 +281,8 @@ def _checks_value(workspace: Workspace, checks: list[LaneCheck]) -> dict[str, An
     }
 
 
-def _draw_checks(console: Console, value: dict[str, Any]) -> None:
+def _check_parts(value: dict[str, Any]) -> Iterator[RenderableType]:
+    """Yields the table of lanes, and a line for each difference and violation."""
     rows = [
         [
             f"{lane['router']} {'→' if lane['direction'] == 'sent' else '←'} {lane['other']}",
@@ -292,19 +294,18 @@ def _draw_checks(console: Console, value: dict[str, Any]) -> None:
         ]
         for lane in value["lanes"]
     ]
-    console.print(table(None, ["lane", "messages", "up to block", "index", "router", ""], rows))
+    yield table(None, ["lane", "messages", "up to block", "index", "router", ""], rows)
     for lane in value["lanes"]:
         if lane["reason"]:
-            console.print(escaped(f"{lane['router']} {lane['direction']} {lane['other']}: {lane['reason']}"))
+            yield f"{lane['router']} {lane['direction']} {lane['other']}: {lane['reason']}"
     for item in value["violations"]:
         did = "taken back" if item["repaired"] else "would be taken back"
-        console.print(
+        yield (
             f"chain {item['chain']}: {item['events']} events of {len(item['messages'])} messages above block "
             f"{item['fork']} {did}; block {item['finalBlock']} had been final"
         )
-        for message_id in item["messages"]:
-            console.print(f"  0x{message_id.hex()}")
-    console.print("verdicts  " + ", ".join(f"{count} {verdict}" for verdict, count in value["verdicts"].items()))
+        yield from (f"  0x{message_id.hex()}" for message_id in item["messages"])
+    yield "verdicts  " + ", ".join(f"{count} {verdict}" for verdict, count in value["verdicts"].items())
 
 
 def _total(total: dict[str, Any] | None) -> str:
@@ -341,21 +342,22 @@ def divergences(
     failures = [f"{len(value)} divergences: {', '.join(sorted({item['kind'] for item in value}))}"] if value else []
     fresh.answer(
         {"divergences": value, "tables": as_of_value(tables)},
-        render=lambda console: _draw_divergences(console, value, as_of_text(tables) if history else "the store, now"),
+        *_divergence_parts(value, as_of_text(tables) if history else "the store, now"),
         failures=failures,
     )
 
 
-def _draw_divergences(console: Console, value: list[dict[str, Any]], source: str) -> None:
+def _divergence_parts(value: list[dict[str, Any]], source: str) -> Iterator[RenderableType]:
+    """Yields the lines that describe divergences."""
     if not value:
-        console.print("no divergence: the index has found no contradictions")
+        yield "no divergence: the index has found no contradictions"
     for item in value:
         where = item["messageId"] or "the lane as a whole"
-        console.print(escaped(f"{item['severity'].upper()} {item['kind']}  {where}"), style="bold")
-        console.print(escaped(f"  chains    {item['sourceChain']} → {item['destinationChain']}"))
-        console.print(escaped(f"  evidence  {item['evidence']}"))
-        console.print(escaped(f"  next      {with_network(item['next'])}"))
-    console.print(escaped(f"source    {source}"))
+        yield Text(f"{item['severity'].upper()} {item['kind']}  {where}", style="bold")
+        yield f"  chains    {item['sourceChain']} → {item['destinationChain']}"
+        yield f"  evidence  {item['evidence']}"
+        yield f"  next      {with_network(item['next'])}"
+    yield f"source    {source}"
 
 
 @app.command()
@@ -387,8 +389,7 @@ def sql(
         csv.write_csv(found, sys.stdout.buffer)
     else:
         value = found.to_pylist()
-        columns = {name: name for name in found.column_names}
-        result(value, render=lambda console: console.print(rows_table(value, columns)))
+        result(value, rows_table(value, {name: name for name in found.column_names}))
     progress(f"tables {as_of_text(as_of(workspace.lake))}")
     if is_cut:
         progress(f"these are the first {rows} rows; --rows has more")

@@ -40,8 +40,8 @@ def list_lanes(
         lanes = store.lanes if store else None
         changes = [] if lanes is None else lanes.history() if history else lanes.held()
     value = [lane_change_value(change, deployment) for change in changes]
-    drawn = rows_table(value, {name: name for name in ("lane", "state", "reason", "by")})
-    result(value, render=lambda console: console.print(drawn if value else "every lane runs"))
+    columns = {name: name for name in ("lane", "state", "reason", "by")}
+    result(value, rows_table(value, columns) if value else "every lane runs")
 
 
 @app.command()
@@ -93,7 +93,7 @@ def _resume_streams() -> None:
             raise CliError("no relayer has run here yet, so there is no store", next_step="waybill relayer run")
         was_halted = store.streams.resume()
     text = "the relayer publishes again" if was_halted else "publishing had not halted"
-    result({"resumed": was_halted}, render=lambda console: console.print(text))
+    result({"resumed": was_halted}, text)
 
 
 def _set_state(ends: tuple[str, str], state: LaneState, reason: str, by: str | None) -> None:
@@ -115,5 +115,4 @@ def _set_state(ends: tuple[str, str], state: LaneState, reason: str, by: str | N
         except LaneHaltedError as error:
             raise CliError(str(error), next_step="waybill lane list") from error
     value = {**lane_change_value(change, deployment), "changed": changed}
-    text = f"{value['lane']} is {state}" + ("" if changed else " already")
-    result(value, render=lambda console: console.print(text))
+    result(value, f"{value['lane']} is {state}" + ("" if changed else " already"))

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import RenderableType
 
 from bridge.cli import options
 from bridge.cli.decider import signer
 from bridge.cli.freshness import freshness
 from bridge.cli.lookup import Found, Unsent, look_up, look_up_any
-from bridge.cli.output import CliError, ExitCode, details, escaped, progress, result, rows_table, with_network
+from bridge.cli.output import CliError, ExitCode, details, progress, result, rows_table, with_network
 from bridge.cli.workspace import Workspace
 from bridge.client import Client, RefusedError, Sent
 from bridge.devnet.accounts import DAPP_KEY
@@ -78,8 +78,7 @@ def list_messages(
         found = index.messages(status=chosen, limit=limit)
         fresh = freshness(workspace, index, max_behind)
     value = [record_value(record, deployment) for record in found]
-    shown = rows_table(value, _COLUMNS) if value else "the index has no such messages"
-    fresh.answer({"messages": value}, render=lambda console: console.print(shown))
+    fresh.answer({"messages": value}, rows_table(value, _COLUMNS) if value else "the index has no such messages")
 
 
 @app.command()
@@ -93,7 +92,7 @@ def show(message: options.MessageId) -> None:
     """
     workspace = Workspace.current()
     found = asyncio.run(look_up_any(workspace, options.message_id(message)))
-    result(found.value(), render=lambda console: _draw(console, found))
+    result(found.value(), *_parts(found))
 
 
 @app.command()
@@ -147,7 +146,7 @@ def _reconcile(message_id: bytes) -> bool:
 
     value = asyncio.run(work())
     problem = f": {value['problem']}" if value["problem"] else ""
-    result(value, render=_printer(f"{value['messageId']} is {value['state']}{problem}"))
+    result(value, f"{value['messageId']} is {value['state']}{problem}")
     if value["state"] in UNRESOLVED:
         raise SystemExit(ExitCode.PENDING)
     return True
@@ -292,7 +291,7 @@ async def _watch(workspace: Workspace, message_id: bytes, timeout: float) -> Exp
                 shown, line = seen, f"{status}  {explanation.reason}"
                 now = time.time()
                 value = {"at": iso_milliseconds(now), "status": status.value, "reason": explanation.reason}
-                result(value, render=_printer(f"{utc(now)}  {line}"))
+                result(value, f"{utc(now)}  {line}")
         if (explanation and _has_ended(explanation.status)) or time.monotonic() >= deadline:
             return explanation
         await asyncio.sleep(_LOOK_SECONDS)
@@ -301,10 +300,6 @@ async def _watch(workspace: Workspace, message_id: bytes, timeout: float) -> Exp
 def _has_ended(status: Status) -> bool:
     """Whether the message's state is final, or DIVERGED, which needs an operator."""
     return status.is_final or status is Status.DIVERGED
-
-
-def _printer(line: str) -> Callable[[Console], None]:
-    return lambda console: console.print(escaped(line))
 
 
 def _those_that_took(found: Found) -> tuple[Gmp, ...]:
@@ -366,7 +361,7 @@ def _act_on(
 
     value = {"messageId": message_id, **asyncio.run(run())}
     over = ", ".join(value.get("gmps", ()))
-    result(value, render=_printer(f"{done} {over}".strip()))
+    result(value, f"{done} {over}".strip())
     progress(f"next: waybill message watch 0x{message_id.hex()}")
 
 
@@ -380,16 +375,17 @@ def _choose(found: Found) -> tuple[Gmp, ...]:
     return chosen
 
 
-def _draw(console: Console, found: Found | Unsent) -> None:
+def _parts(found: Found | Unsent) -> Iterator[RenderableType]:
+    """Yields the tables that describe a message."""
     value = found.value()
     summary = {name: value[name] for name in ("messageId", "status", "reason")}
     summary |= {"next": with_network(value["next"]), "guarantee": value["guarantee"]}
     if isinstance(found, Found):
         summary |= {"index": _lag(found), "ttl": _ttl_violation(found)}
-    console.print(details(summary))
+    yield details(summary)
     if value["divergences"]:
         rows = [row | {"next": with_network(row["next"])} for row in value["divergences"]]
-        console.print(rows_table(rows, {name: name for name in ("kind", "evidence", "next")}, "\nContradictions"))
+        yield rows_table(rows, {name: name for name in ("kind", "evidence", "next")}, "\nContradictions")
     if isinstance(found, Found):
         message = found.message
         shown = {
@@ -400,14 +396,13 @@ def _draw(console: Console, found: Found | Unsent) -> None:
             "payload": _payload(message.payload),
             "idRecomputed": "matches" if found.id_matches else "DIFFERS",
         }
-        console.print()
-        console.print(details(shown))
+        yield ""
+        yield details(shown)
     for record in value["primaryRecords"]:
-        console.print()
-        console.print(details(record))
+        yield ""
+        yield details(record)
     if value["gmps"]:
-        console.print()
-        console.print(rows_table(value["gmps"], _GMP_COLUMNS))
+        yield rows_table(value["gmps"], _GMP_COLUMNS, "\nGMPs")
 
 
 def _lag(found: Found) -> str:

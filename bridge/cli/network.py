@@ -71,7 +71,7 @@ def create(
     lines = [f"written: {path}"]
     lines += [f"{titles[key]}:\n  " + "\n  ".join(value[key]) for key in titles if value[key]]
     lines.append(f"next: set the variables, then waybill --network {name} deploy --dry-run")
-    result(value, render=lambda console: console.print("\n".join(lines), markup=False))
+    result(value, *lines)
 
 
 def _list_chains() -> None:
@@ -84,5 +84,5 @@ def _list_chains() -> None:
         [name, str(chain.chain_id), "testnet" if chain.testnet else "mainnet", ", ".join(chain.gmps)]
         for name, chain in registry.chains.items()
     ]
-    drawn = table(None, ["chain", "id", "kind", "GMPs"], rows)
-    result({"registries": registry.registries, "chains": value}, render=lambda console: console.print(drawn))
+    shown = table(None, ["chain", "id", "kind", "GMPs"], rows)
+    result({"registries": registry.registries, "chains": value}, shown)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from enum import IntEnum
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
 
 _ID: Final = re.compile(r"0x[0-9A-Fa-f]{40,}\S*")  # of an account, a message, an action or a dead letter
 _CAPITAL: Final = re.compile("(?<=[a-z])[A-Z](?=[a-z])")
-_GAP: Final = 2
-"""Characters between two columns."""
+_WIDE: Final = 10_000
+"""Characters of a line of a file or pipe."""
 
 _READABLE: Final = 20
 """Characters of a line that a column of text keeps on a narrow terminal, unless it needs fewer."""
@@ -61,12 +60,17 @@ class UsageError(CliError):
         super().__init__(message, code=ExitCode.USAGE, next_step=next_step)
 
 
-def result(value: Any, *, render: Callable[[Console], None]) -> None:
-    """Prints a result: as one JSON document with --json, otherwise with `render`."""
+def result(value: Any, *shown: RenderableType) -> None:
+    """Prints a result: with --json as one JSON document, otherwise as the given tables and texts, one after another.
+
+    Texts are data, never markup.
+    """
     if current().as_json:
         sys.stdout.write(json.dumps(value_for_network(value, _network()), indent=2, default=plain) + "\n")
-    else:
-        render(Console(file=sys.stdout, highlight=False, soft_wrap=True))
+        return
+    console = Console(file=sys.stdout, highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _WIDE)
+    for part in shown:
+        console.print(escaped(part) if isinstance(part, str) else part)
 
 
 def with_network(text: str) -> str:
@@ -113,19 +117,13 @@ def _drawn(headers: Sequence[str], rows: Sequence[Sequence[str]], **look: Any) -
     """Builds a table with one line per row. On a narrow terminal, text is wrapped if it stays readable."""
     drawn = Table(box=None, pad_edge=False, **look)
     cells = [[visible(cell, keep="\n") for cell in row] for row in rows]
-    whole, least = -_GAP, -_GAP
     for place, header in enumerate(headers):
         texts = [header, *(row[place] for row in cells)]
         width = max(cell_len(line) for text in texts for line in text.split("\n"))
         longest_id = max((len(found) for text in texts for found in _ID.findall(text)), default=0)
-        readable = max(min(width, _READABLE), longest_id)
-        drawn.add_column(header, overflow="fold", min_width=readable)
-        whole += width + _GAP
-        least += readable + _GAP
+        drawn.add_column(header, overflow="fold", min_width=max(min(width, _READABLE), longest_id))
     for row in cells:
         drawn.add_row(*map(escape, row))
-    terminal = get_terminal_size().columns if sys.stdout.isatty() else whole
-    drawn.width = max(least, min(whole, terminal))
     return drawn
 
 

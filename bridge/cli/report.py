@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from rich.console import Console
 from rich.table import Table
 
 from bridge.cli import options
 from bridge.cli.freshness import as_of_text, as_of_value, freshness
-from bridge.cli.output import details, escaped, in_camel_case, rows_table
+from bridge.cli.output import details, in_camel_case, rows_table
 from bridge.cli.workspace import Workspace
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import gmp_label
@@ -90,17 +89,13 @@ def report(*, max_behind: options.MaxBehind = None) -> None:
         "divergences": [divergence_value(item) for item in found.divergences],
         "tables": as_of_value(found.tables),
     }
-
-    def draw(console: Console) -> None:
-        console.print(details({**totals, "divergences": len(found.divergences), "tables": as_of_text(found.tables)}))
-        for table in tables(found, workspace.deployment()):
-            console.print()
-            console.print(table)
-        for item in found.divergences:
-            about = f"0x{item.message_id.hex()}" if item.message_id else ""
-            console.print(escaped(f"DIVERGED {item.kind} {about} {item.evidence}"))
-
-    fresh.answer(value, render=draw)
+    summary = details({**totals, "divergences": len(found.divergences), "tables": as_of_text(found.tables)})
+    lines = [
+        f"DIVERGED {item.kind} {f'0x{item.message_id.hex()}' if item.message_id else ''} {item.evidence}"
+        for item in found.divergences
+    ]
+    shown = [part for table in tables(found, workspace.deployment()) for part in ("", table)]
+    fresh.answer(value, summary, *shown, *lines)
 
 
 def _rows(found: Report) -> dict[str, Any]:

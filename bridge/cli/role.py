@@ -99,8 +99,7 @@ def show(
         for one in value
         for role, account in [*one["roles"].items(), *((f"retrier of {of}", by) for of, by in one["retriers"].items())]
     ]
-    drawn = table(None, ["chain", "role", "account"], rows)
-    result({"chains": value}, render=lambda console: console.print(drawn))
+    result({"chains": value}, table(None, ["chain", "role", "account"], rows))
 
 
 @app.command("set")

@@ -200,4 +200,4 @@ def _print(sent: Sent, reached: Progress | None, origin: ChainDeployment, target
         lines["refused by"] = f"{', '.join(value['failed'])}; their fee came back"
     if reached is not None and reached.executed:
         lines["executed"] = f"after {', '.join(sorted(gmp.label for gmp in reached.receipts))} delivered"
-    result(value, render=lambda console: console.print(facts(lines)))
+    result(value, facts(lines))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 
 from bridge.cli import options
 from bridge.cli.freshness import freshness
@@ -87,13 +87,8 @@ def status(
             "streams": stream_value(store.streams.status(), now) if store else None,
             "index": fresh and fresh.value(),
         }
-
-    def draw(console: Console) -> None:
-        if fresh is not None:
-            fresh.draw(console)
-        console.print(*_drawn(value), sep="\n\n")
-
-    result(value, render=draw)
+    shown = [part for drawn in _drawn(value) for part in (drawn, "")]
+    result(value, *([fresh.line] if fresh else ()), *shown[:-1])
     if silent:
         names = {chain.chain_id: chain.name for chain in deployment.chains}
         raise CliError("; ".join(f"{names[chain_id]}: {problem}" for chain_id, problem in silent.items()))

@@ -33,7 +33,7 @@ def backup(
     """
     copied = back_up(Workspace.current(store=store).store, path)
     value = {"path": str(path), "rows": copied.rows}
-    result(value, render=lambda console: console.print(f"{path}: {_summary(copied)}"))
+    result(value, f"{path}: {_summary(copied)}")
 
 
 @app.command()
@@ -72,7 +72,7 @@ def restore(
     copied, taken = asyncio.run(put_back())
     value = {"path": str(path), "rows": copied.rows, "noncesTaken": taken}
     text = f"{path}: {_summary(copied)} restored; {taken} nonces were used since"
-    result(value, render=lambda console: console.print(with_network(f"{text}\nnext: waybill relayer run")))
+    result(value, with_network(f"{text}\nnext: waybill relayer run"))
 
 
 def _summary(copied: Copied) -> str:
