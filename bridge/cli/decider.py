@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -131,79 +131,79 @@ def carry_out(
     Raises:
         CliError: a chain rejected a call.
     """
-    calls, safe = _Calls(workspace, chains, name, steps), safe_address()
+    safe = safe_address()
     if safe is None:
-        _print_done(asyncio.run(calls.send(signer(workspace), after)))
+        _print_done(asyncio.run(_send(workspace, chains, steps, after)))
         return
+    folder = workspace.deployments_file.with_suffix(f".{name.replace(' ', '-')}.safe")
     try:
-        print_batches(asyncio.run(calls.write_batches(safe)), then=then)
+        print_batches(asyncio.run(_write_batches(workspace, chains, steps, safe, folder)), then=then)
     except DeployError as error:
         raise CliError(str(error), next_step=_ROLES) from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Calls:
-    """The calls of one operation on several chains; see `carry_out` for its fields."""
+def _connected(
+    workspace: Workspace, chains: Sequence[ChainDeployment]
+) -> AbstractAsyncContextManager[dict[int, EvmChain]]:
+    ids = [here.chain_id for here in chains]
+    return connected(workspace.deployment(), workspace.settings(), ids, eager=False)
 
-    workspace: Workspace
-    chains: Sequence[ChainDeployment]
-    name: str
-    steps: Steps
 
-    def _connected(self) -> AbstractAsyncContextManager[dict[int, EvmChain]]:
-        deployment, ids = self.workspace.deployment(), [here.chain_id for here in self.chains]
-        return connected(deployment, self.workspace.settings(), ids, eager=False)
+async def _write_batches(
+    workspace: Workspace, chains: Sequence[ChainDeployment], steps: Steps, safe: str, folder: Path
+) -> list[Batch]:
+    """Writes batches for the chains that respond.
 
-    async def write_batches(self, safe: str) -> list[Batch]:
-        """Writes batches for the chains that respond.
+    Raises:
+        DeployError: no chain responds, or a call would revert.
+    """
+    batches = []
+    async with _connected(workspace, chains) as opened:
+        answering = await newest_blocks(opened)
+        if not answering:
+            names = ", ".join(here.name for here in chains)
+            raise DeployError(
+                f"none of the chains responded ({names}), so no batch was written: check their RPC endpoints"
+            )
+        for here in chains:
+            if here.chain_id not in answering:
+                progress(f"{here.name} does not answer: no batch was written for it")
+                continue
+            chain = opened[here.chain_id]
+            batches += await make_batches(here.name, await steps(here, chain, safe), chain, safe, folder)
+    save(batches, folder)
+    return batches
 
-        Raises:
-            DeployError: no chain responds, or a call would revert.
-        """
-        folder = self.workspace.deployments_file.with_suffix(f".{self.name.replace(' ', '-')}.safe")
-        batches = []
-        async with self._connected() as opened:
-            answering = await newest_blocks(opened)
-            if not answering:
-                names = ", ".join(here.name for here in self.chains)
-                raise DeployError(
-                    f"none of the chains responded ({names}), so no batch was written: check their RPC endpoints"
-                )
-            for here in self.chains:
-                if here.chain_id not in answering:
-                    progress(f"{here.name} does not answer: no batch was written for it")
-                    continue
-                chain = opened[here.chain_id]
-                batches += await make_batches(here.name, await self.steps(here, chain, safe), chain, safe, folder)
-        save(batches, folder)
-        return batches
 
-    async def send(self, account: Signer, after: After) -> list[dict[str, Any]]:
-        """Sends the calls on all chains concurrently, and returns a row per chain."""
-        rows: list[dict[str, Any]] = [{"chain": here.name, "transactions": {}, "error": None} for here in self.chains]
-        async with self._connected() as opened:
-            answering = await newest_blocks(opened)
+async def _send(
+    workspace: Workspace, chains: Sequence[ChainDeployment], steps: Steps, after: After
+) -> list[dict[str, Any]]:
+    """Sends the calls on all chains concurrently, and returns a row per chain."""
+    account = signer(workspace)
+    rows: list[dict[str, Any]] = [{"chain": here.name, "transactions": {}, "error": None} for here in chains]
+    async with _connected(workspace, chains) as opened:
+        answering = await newest_blocks(opened)
 
-            async def work(row: dict[str, Any], here: ChainDeployment) -> None:
-                if here.chain_id not in answering:
-                    again = f"run it again later with --chains {here.name}"
-                    row["error"] = f"{here.name} does not answer: nothing was sent there; {again}"
-                    return
-                chain = opened[here.chain_id]
-                try:
-                    for one in await self.steps(here, chain, account.address):
-                        row["transactions"][one.name] = await _sent(chain, account, one)
-                    row |= await after(here, chain)
-                except (CallRevertedError, DeployError, NotIncludedError, RefusedError, TransientError) as error:
-                    row["error"] = str(error)
-
+        async def work(row: dict[str, Any], here: ChainDeployment) -> None:
+            if here.chain_id not in answering:
+                again = f"run it again later with --chains {here.name}"
+                row["error"] = f"{here.name} does not answer: nothing was sent there; {again}"
+                return
+            chain = opened[here.chain_id]
             try:
-                await asyncio.gather(*map(work, rows, self.chains))
-            except asyncio.CancelledError:
-                again = "run the same command again: it continues"
-                progress("\n".join(["interrupted", *map(_included, rows), again]))
-                raise
-        return rows
+                for one in await steps(here, chain, account.address):
+                    row["transactions"][one.name] = await _sent(chain, account, one)
+                row |= await after(here, chain)
+            except (CallRevertedError, DeployError, NotIncludedError, RefusedError, TransientError) as error:
+                row["error"] = str(error)
+
+        try:
+            await asyncio.gather(*map(work, rows, chains))
+        except asyncio.CancelledError:
+            again = "run the same command again: it continues"
+            progress("\n".join(["interrupted", *map(_included, rows), again]))
+            raise
+    return rows
 
 
 def _included(row: Mapping[str, Any]) -> str:

@@ -51,7 +51,7 @@ def demo(
     # Both signals stop the demo, even if the shell ignores SIGINT: its processes must end with it.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
-    workspace = Workspace.of(DEVNET)
+    workspace = Workspace.current(DEVNET)
     folder = workspace.root / "build" / "demo"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

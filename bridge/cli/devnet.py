@@ -54,7 +54,7 @@ def up(
 
     Example: waybill devnet up --rpc http://127.0.0.1:8545
     """
-    workspace = Workspace.of(DEVNET)
+    workspace = Workspace.current(DEVNET)
     if rpc:
         _attach(workspace, rpc)
         return
@@ -107,7 +107,7 @@ def down() -> None:
 
     Example: waybill devnet down
     """
-    ended = devnet.down(home=Workspace.of(DEVNET).root)
+    ended = devnet.down(home=Workspace.current(DEVNET).root)
     text = f"stopped {', '.join(ended)}" if ended else "no chain is running"
     result({"ended": list(ended)}, text)
 
@@ -118,7 +118,7 @@ def status() -> None:
 
     Example: waybill devnet status
     """
-    home = Workspace.of(DEVNET).root
+    home = Workspace.current(DEVNET).root
     attached = Attachment.read(Folder.below(home))
     found = (*(one.status for one in (attached.chains if attached else ())), *devnet.status(home=home))
     if not found:

@@ -22,16 +22,8 @@ EXTRAS: Final = {
 def require_devnet() -> None:
     """Exits if the demo's dependencies are not all installed, before it starts any process."""
     for module in (*EXTRAS["relayer"], *EXTRAS["index"]):
-        if not is_installed(module):
+        if find_spec(module) is None:
             _end(f"this command needs {module}, which is not installed", "pip install 'waybill[devnet]'")
-
-
-def is_installed(module: str) -> bool:
-    """Whether a module is installed."""
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
 
 
 @contextmanager

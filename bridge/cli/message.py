@@ -369,7 +369,7 @@ def _choose(found: Found) -> tuple[Gmp, ...]:
     """Returns the GMPs for a retry: those not tried yet, otherwise those that have not delivered."""
     ends = (found.message.source_chain, found.message.destination_chain)
     usable = found.deployment.gmps_between(*ends) - found.explanation.receipts
-    chosen = found.explanation.untried or tuple(sorted(usable))
+    chosen = found.explanation.standing.untried or tuple(sorted(usable))
     if not chosen:
         raise CliError("every GMP of this lane has delivered; there is nothing to retry")
     return chosen

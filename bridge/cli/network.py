@@ -47,7 +47,7 @@ def create(
     wanted = frozenset(options.gmps(gmps))
     names = [one.strip() for one in chains.split(",") if one.strip()]
     document = create_plan(name, names, wanted)
-    path = Workspace.of(name).root / "networks" / f"{name}.json"
+    path = Workspace.current(name).root / "networks" / f"{name}.json"
     if path.exists():
         raise CliError(
             f"{path} already exists and was not changed", next_step="edit it, delete it, or choose another name"

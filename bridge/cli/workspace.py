@@ -62,8 +62,12 @@ class Workspace:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, network: str, config: Path | None = None, **arguments: Any) -> Workspace:
-        """Returns the workspace in the current folder, or in ``WAYBILL_HOME``.
+    def current(cls, network: str | None = None, **arguments: Any) -> Workspace:
+        """Returns the workspace that the global options select, in the current folder or in ``WAYBILL_HOME``.
+
+        Args:
+            network: the network; None uses the option's.
+            arguments: see the attribute.
 
         Raises:
             UsageError: ``WAYBILL_HOME`` is a file.
@@ -71,16 +75,7 @@ class Workspace:
         root = Path(os.environ.get("WAYBILL_HOME", "."))
         if root.exists() and not root.is_dir():
             raise UsageError(f"WAYBILL_HOME {root} is not a folder")
-        return cls(network, root, config, arguments)
-
-    @classmethod
-    def current(cls, **arguments: Any) -> Workspace:
-        """Returns the workspace selected by the global options.
-
-        Raises:
-            UsageError: see `of`.
-        """
-        return cls.of(current().network or DEVNET, current().config, **arguments)
+        return cls(network or current().network or DEVNET, root, current().config, arguments)
 
     @property
     def deployments_file(self) -> Path:

@@ -207,7 +207,6 @@ class Explanation:
     next_action: str
     standing: Standing
     gmps: tuple[GmpProgress, ...]
-    untried: tuple[Gmp, ...] = ()  # GMPs of its lane that have not carried it and are not paused
     lags: tuple[IndexLag, ...] = ()  # chains of the message that the index is behind on
     unknown: tuple[str, ...] = ()  # for each chain that did not respond, what is unknown without it
     divergences: Sequence[DivergenceRecord] = ()  # contradictory facts about it, according to the index
@@ -326,7 +325,6 @@ def explain(
         next_action=_next_action(stored, standing, message.id),
         standing=standing,
         gmps=gmps,
-        untried=untried,
         gmp_pauses=pauses,
         lags=tuple(lags),
         unknown=tuple(unknown),

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from markupsafe import Markup
 
 from bridge.protocol.gmps import Gmp, gmp_title
+from bridge.protocol.numbers import count
 from bridge.protocol.status import Status
 from bridge.protocol.text import visible
 from bridge.protocol.times import utc
@@ -68,15 +69,6 @@ class Section:
     command: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """A number with its label, linked to the list of the counted items."""
-
-    value: str
-    label: Cell
-    path: str
-
-
 def harmless(text: str | None) -> str:
     """Makes control characters visible. They could otherwise change the reading direction or hide text."""
     return visible(text or "", keep="\n")
@@ -123,6 +115,14 @@ def tone(state: str) -> str:
 def state(name: str, look: str | None = None, text: str | None = None) -> Markup:
     """Returns a state as a coloured label."""
     return Markup('<span class="state {}">{}</span>').format(look or tone(name), text or words(name))
+
+
+def tiles(counts: Mapping[Any, int], path: str) -> list[tuple[Markup, str, str]]:
+    """Returns a tile for each state with a count: its label, the number, and the list of what is counted.
+
+    `path` is the path of the list, to which the state is appended.
+    """
+    return [(state(name), count(number), f"{path}{name}") for name, number in counts.items() if number]
 
 
 def quiet(text: Cell) -> Markup:

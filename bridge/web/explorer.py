@@ -13,7 +13,6 @@ from starlette.responses import HTMLResponse, PlainTextResponse
 
 from bridge.evm.ttl_cache import Cached
 from bridge.protocol.errors import StoreError
-from bridge.protocol.indexed import ChainRecord
 from bridge.queries import health
 from bridge.queries.lanes import is_late
 from bridge.web.api import PREFIX, problem
@@ -26,7 +25,6 @@ from bridge.web.sources import Sources
 
 _Value = TypeVar("_Value")
 
-_CHAINS_LAST: Final = 0.5  # seconds
 _DAY_LASTS: Final = 10.0  # seconds
 
 NO_INDEX: Final = "No index has run yet, so there is nothing to list. Start it: `waybill index run`"
@@ -77,15 +75,10 @@ class Explorer:
         self.day = Cached(self._day, lasts=_DAY_LASTS, oldest=OLDEST, clock=clock)
         self.problems = Cached(self._problems, lasts=_DAY_LASTS / 2, oldest=OLDEST, clock=clock)
         self.costs = Costs(sources.payments, clock)
-        self._chains = Cached(self._read_chains, lasts=_CHAINS_LAST, oldest=OLDEST, clock=clock)
 
     def _day(self) -> health.Day | None:
         index = self.sources.index()
         return health.day(index, self.sources.clock()) if index else None
-
-    def _read_chains(self) -> list[ChainRecord]:
-        index = self.sources.index()
-        return index.chains() if index else []
 
     def _problems(self) -> list[health.Concern]:
         """Returns the network's problems, worst first."""
@@ -131,7 +124,7 @@ class Explorer:
             "chains": self.sources.deployment.chains,
             "read_only": self.settings.read_only,
             "contradictions": self.contradictions(),
-            "as_of": self.as_of(),
+            "as_of": () if template == "problem.html" else self.as_of(),
             "here": "",
             "live": (),
             "typed": "",
@@ -143,14 +136,13 @@ class Explorer:
         """Renders a page that consists of sections."""
         return self.page("page.html", title, sections=sections, **values)
 
-    def as_of(self) -> list[dict[str, Any]] | None:
-        """Returns the last block that the index has read on each chain, or None while the index is being queried."""
+    def as_of(self) -> list[dict[str, Any]]:
+        """Returns the last block that the index has read on each chain."""
         try:
-            found = self._chains.look(self.settings.patience)
+            index = self.sources.index()
+            chains = index.chains() if index else []
         except StoreError:
             return []  # the page reports the error
-        if found is None:
-            return None
         return [
             {
                 "name": self.sources.chain_name(one.chain_id),
@@ -159,7 +151,7 @@ class Explorer:
                 "is_late": is_late(one, self.settings.max_lag),
                 "is_halted": one.halted is not None,
             }
-            for one in found.value
+            for one in chains
         ]
 
     def refusal(self, request: Request, status: int, text: str) -> Response:
@@ -173,7 +165,7 @@ class Explorer:
     def problem(self, status: int, text: str, *, typed: str = "", title: str = "") -> HTMLResponse:
         """Renders a page that describes a problem."""
         shown = title or _TITLES.get(status, "Something failed here" if status >= 500 else "This can't be shown")
-        return self.page("problem.html", shown, status=status, text=text, as_of=[], typed=typed)
+        return self.page("problem.html", shown, status=status, text=text, typed=typed)
 
     def is_open_to(self, request: Request) -> bool:
         """Whether a viewer may see the contents of dead letters."""

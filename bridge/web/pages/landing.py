@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -14,7 +14,7 @@ from bridge.protocol.status import Status
 from bridge.queries.lanes import behind, lane_name
 from bridge.records.outbox import QueueCount
 from bridge.store import Store
-from bridge.web.cells import Cell, Section, Table, Tile, coded, cut, gmp, joined, quiet, state
+from bridge.web.cells import Cell, Section, Table, coded, cut, gmp, joined, quiet, state, tiles
 from bridge.web.explorer import NO_INDEX, Explorer, look
 from bridge.web.pages.messages import message_table
 from bridge.web.search import read_listing
@@ -65,6 +65,8 @@ def status(explorer: Explorer) -> Response:
         one if one.command is None else replace(one, command=explorer.sources.with_network(one.command))
         for one in found or ()
     ]
+    counts = explorer.list.by_status() or {}
+    order = sorted(Status, key=lambda status: status is not Status.DIVERGED)  # contradictions come first
     sections = [
         Section(title="Chains", table=_chain_table(explorer, index.chains() if index else [], store)),
         Section(
@@ -80,7 +82,7 @@ def status(explorer: Explorer) -> Response:
         problems=None if found is None else problems,
         has_problems=True,
         is_brief=False,
-        tiles=_tiles(explorer.list.by_status() or {}),
+        tiles=tiles({one: counts[one] for one in order if one in counts}, "/messages?status="),
         sections=sections,
         is_waiting=found is None,
     )
@@ -118,9 +120,3 @@ def _chain_table(explorer: Explorer, chains: Sequence[ChainRecord], store: Store
         )
     columns = ("Chain", "Indexed to", "Behind", "Final", "Relayer read to", "State")
     return Table(label="Chains", columns=columns, rows=rows, empty="No index has run yet.")
-
-
-def _tiles(counts: Mapping[Status, int]) -> list[Tile]:
-    """Returns tiles with the number of messages by state. Contradictions come first."""
-    order = sorted(Status, key=lambda status: status is not Status.DIVERGED)
-    return [Tile(count(counts[one]), state(one), f"/messages?status={one.value}") for one in order if counts.get(one)]

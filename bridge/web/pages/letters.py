@@ -14,12 +14,10 @@ from bridge.queries.dead_letters import happened, letter_acts, listed, read_lett
 from bridge.queries.lanes import lane_name
 from bridge.records.dead_letters import LetterStatus
 from bridge.records.outbox import OutboxEntry
-from bridge.store.dead_letters import DeadLetterLog
 from bridge.web.cells import (
     Cell,
     Section,
     Table,
-    Tile,
     age,
     coded,
     copyable,
@@ -30,6 +28,7 @@ from bridge.web.cells import (
     moment,
     shortened,
     state,
+    tiles,
     words,
 )
 from bridge.web.explorer import Explorer
@@ -81,7 +80,7 @@ def dead_letters(explorer: Explorer, status: str, *, from_messages: bool) -> Res
         "Dead letters",
         here="/dead-letters",
         has_problems=False,
-        tiles=_tiles(log),
+        tiles=tiles(log.counts() if log else {}, "/dead-letters?status="),
         sections=sections,
     )
 
@@ -171,13 +170,4 @@ def _letter_sections(explorer: Explorer, opened: Opened, *, is_open: bool) -> li
             title="History",
             table=Table(label="History", columns=("Record", "At", "What", "Why", "Signed by"), rows=history),
         ),
-    ]
-
-
-def _tiles(log: DeadLetterLog | None) -> list[Tile]:
-    counts = log.counts() if log else {}
-    return [
-        Tile(count(counts[one]), state(one), f"/dead-letters?status={one.value}")
-        for one in LetterStatus
-        if counts.get(one)
     ]

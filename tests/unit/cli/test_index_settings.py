@@ -58,7 +58,7 @@ RETRIES = {kind: policy.max_retries for kind, policy in DEFAULT_POLICIES.items()
 def workspace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Workspace:
     monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
     write_network(tmp_path)
-    return Workspace.of("devnet")
+    return Workspace.current("devnet")
 
 
 def test_without_anything_set_the_index_runs_by_its_own_defaults(workspace: Workspace) -> None:
