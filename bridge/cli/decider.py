@@ -21,7 +21,7 @@ from bridge.evm.chain import EvmChain
 from bridge.evm.settings import SignerSource
 from bridge.evm.signing import LocalSigner, Signer
 from bridge.protocol.addresses import AddressError, checksummed
-from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
+from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.ports import Call, CallRevertedError, TransientError
 from bridge.service.connections import connected, newest_blocks
 from bridge.service.keys import opened
@@ -98,12 +98,9 @@ def named_chains(deployment: Deployment, names: str | None) -> list[ChainDeploym
     """Returns the chains of a comma-separated list, or all chains.
 
     Raises:
-        UsageError: a chain is not part of the network.
+        NoSuchChainError: a chain is not part of the network.
     """
-    try:
-        return [deployment.chain(one.strip()) for one in names.split(",")] if names else list(deployment.chains)
-    except DeploymentError as error:
-        raise UsageError(str(error)) from error
+    return [deployment.chain(one.strip()) for one in names.split(",")] if names else list(deployment.chains)
 
 
 def carry_out(

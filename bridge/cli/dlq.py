@@ -36,7 +36,7 @@ from bridge.dead_letters.review import DeadLetterReview
 from bridge.dead_letters.signing import decision_digest, decision_typed_data
 from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY
 from bridge.evm.signing import LocalSigner
-from bridge.protocol.addresses import AddressError, checksummed
+from bridge.protocol.addresses import checksummed
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.times import iso_milliseconds
 from bridge.queries.dead_letters import (
@@ -290,10 +290,7 @@ def _print_decided(records: Mapping[str, LogRecord]) -> None:
 
 def _draft(letter: str, decision: Action, rationale: str, maker: str, file: Path | None, **reissue: Any) -> None:
     """Writes the document that a maker signs elsewhere."""
-    try:
-        name = maker if maker == GOVERNANCE else checksummed(maker)
-    except AddressError as error:
-        raise UsageError(f"--maker must be an account or GOVERNANCE: {error}") from error
+    name = maker if maker == GOVERNANCE else checksummed(maker)
     drafts = _on_letters(letter, lambda review, one: review.draft(one, decision.stored, rationale, name, **reissue))
     if len(drafts) > 1:
         raise UsageError(f"{letter} has {len(drafts)} letters, and each is signed separately: {', '.join(drafts)}")

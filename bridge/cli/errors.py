@@ -16,7 +16,7 @@ from bridge.devnet import DevnetError, PortTakenError
 from bridge.evm.rpc_answers import RpcError
 from bridge.evm.signing import InvalidKeyError
 from bridge.protocol.addresses import AddressError
-from bridge.protocol.deployment import DeploymentError
+from bridge.protocol.deployment import DeploymentError, NoSuchChainError
 from bridge.protocol.errors import StoreError
 from bridge.protocol.gmps import UnknownGmpError
 from bridge.protocol.ports import CallRevertedError, TerminalError, TransientError
@@ -34,6 +34,7 @@ _MEND_PLAN: Final = "correct the network file, or the variables it names, and ru
 _ENDS: Final[tuple[tuple[type[Exception], ExitCode, str | None], ...]] = (
     (UnknownMessageError, ExitCode.UNKNOWN_ID, "waybill message list"),
     (AddressError, ExitCode.USAGE, _READ_HELP),
+    (NoSuchChainError, ExitCode.USAGE, _READ_HELP),
     (UnknownGmpError, ExitCode.USAGE, _READ_HELP),
     (InvalidKeyError, ExitCode.USAGE, _READ_HELP),
     (SettingsError, ExitCode.USAGE, "waybill doctor --offline"),

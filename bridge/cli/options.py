@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from bridge.cli.output import UsageError
-from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
+from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp, UnknownGmpError
 from bridge.relayer.delivery_commits import GUARANTEES, CommitStrategy
 
@@ -91,12 +91,10 @@ def lane(deployment: Deployment, source: str, destination: str) -> tuple[ChainDe
     """Returns the chains of a lane, each given by name or id.
 
     Raises:
-        UsageError: a chain is unknown, or both are the same.
+        NoSuchChainError: a chain is unknown.
+        UsageError: both are the same.
     """
-    try:
-        origin, target = deployment.chain(source), deployment.chain(destination)
-    except DeploymentError as error:
-        raise UsageError(str(error)) from error
+    origin, target = deployment.chain(source), deployment.chain(destination)
     if origin is target:
         raise UsageError(f"source and destination are both {origin.name}; choose two different chains")
     return origin, target

@@ -15,7 +15,7 @@ from bridge.cli.output import UsageError, progress, result, table
 from bridge.cli.workspace import Workspace
 from bridge.deploy.transactions import DeployError, Transaction
 from bridge.evm.chain import EvmChain
-from bridge.protocol.addresses import AddressError, checksummed
+from bridge.protocol.addresses import checksummed
 from bridge.protocol.contracts import ROUTER, contract
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.ports import read_view
@@ -229,10 +229,7 @@ def _senders(names: str | None, settings: Settings) -> tuple[str, ...]:
 def _account(text: str) -> str:
     if text == "nobody":
         return _NOBODY
-    try:
-        account = checksummed(text)
-    except AddressError as error:
-        raise UsageError(f"expected an account or `nobody`: {error}") from error
+    account = checksummed(text)
     if int(account, 16) == 0:
         raise UsageError(f"{text!r} is not an account; `nobody` clears the role")
     return account

@@ -21,7 +21,7 @@ from bridge.cli.workspace import Workspace
 from bridge.dead_letters.decisions import DecisionError
 from bridge.dead_letters.review import DeadLetterReview
 from bridge.evm.rpc_answers import RpcError, WrongChainError
-from bridge.protocol.deployment import Deployment, DeploymentError
+from bridge.protocol.deployment import Deployment
 from bridge.protocol.indexed import Payment
 from bridge.protocol.ports import TransientError
 from bridge.service.connections import connected
@@ -130,10 +130,7 @@ def _by_chain(deployment: Deployment, option: str, given: Sequence[str]) -> dict
         name, separator, url = entry.partition("=")
         if not separator or not url.startswith(("http://", "https://")):
             raise UsageError(f"{option} {entry!r} is not CHAIN=URL, such as alpha=https://alpha.example.org")
-        try:
-            urls[deployment.chain(name).chain_id] = url.rstrip("/")
-        except DeploymentError as error:
-            raise UsageError(f"{option}: {error}") from error
+        urls[deployment.chain(name).chain_id] = url.rstrip("/")
     return urls
 
 

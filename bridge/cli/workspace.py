@@ -52,7 +52,7 @@ class Workspace:
     Attributes:
         network: the network's name.
         root: the folder of the files.
-        config: the settings file given by a flag; None means the default.
+        config: the settings file given by the global option; None means the default.
         arguments: settings given as flags; a flag that is not given is None.
     """
 
@@ -139,12 +139,9 @@ class Workspace:
 
     @property
     def settings_file(self) -> Path | None:
-        """Returns the file given by a flag or ``WAYBILL_CONFIG``, or ``waybill.toml`` beside the deployments folder.
-
-        Returns None if neither exists.
-        """
-        usual, variable = self.root / FILE_NAME, os.environ.get("WAYBILL_CONFIG")
-        return self.config or (Path(variable) if variable else usual if usual.exists() else None)
+        """Returns the file given by the global option, or ``waybill.toml`` beside the deployments folder if it exists."""
+        usual = self.root / FILE_NAME
+        return self.config or (usual if usual.exists() else None)
 
     def settings(self) -> WaybillSettings:
         """Loads the network's settings.

@@ -28,6 +28,10 @@ class DeploymentError(ValueError):
     """The deployments file is invalid. The message lists every problem."""
 
 
+class NoSuchChainError(DeploymentError):
+    """The network has no chain with the given name or id."""
+
+
 FinalityTag = Literal["safe", "finalized"]
 """Block tags of the execution API that promise finality."""
 
@@ -158,13 +162,13 @@ class Deployment(FileSection):
         """Returns the chain with the given id or name.
 
         Raises:
-            DeploymentError: the network has no such chain.
+            NoSuchChainError: the network has no such chain.
         """
         for chain in self.chains:
             if key in (chain.chain_id, chain.name, str(chain.chain_id)):
                 return chain
         known = ", ".join(f"{chain.name} ({chain.chain_id})" for chain in self.chains)
-        raise DeploymentError(f"network {self.network!r} has no chain {key!r}; its chains are {known}")
+        raise NoSuchChainError(f"network {self.network!r} has no chain {key!r}; its chains are {known}")
 
     def gmps_between(self, *chain_ids: int) -> frozenset[Gmp]:
         """Returns the GMPs that have an adapter on each of the given chains.
