@@ -12,8 +12,6 @@ from rich.text import Text
 
 from bridge.cli.output import CliError, ExitCode, result
 from bridge.cli.workspace import Workspace
-from bridge.evm.chain import EvmChain
-from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.ports import Block
 from bridge.protocol.times import iso, utc
 from bridge.queries.index_lag import IndexLag
@@ -102,7 +100,7 @@ def freshness(
     """
     deployment, settings = workspace.deployment(), workspace.settings()
     if heads is None:
-        heads, _ = asyncio.run(ask_chains(deployment, settings, _head))
+        heads, _ = asyncio.run(ask_chains(deployment, settings, lambda _, chain: chain.head()))
     records = {record.chain_id: record for record in index.chains()}
     lags = [
         IndexLag(
@@ -114,10 +112,6 @@ def freshness(
         for chain in deployment.chains
     ]
     return Freshness(chains=lags, max_lag=settings.index.max_lag if max_behind is None else max_behind)
-
-
-async def _head(_: ChainDeployment, chain: EvmChain) -> Block:
-    return await chain.head()
 
 
 def as_of_text(tables: AsOf | None) -> str:

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from bridge.cli import options
 from bridge.cli.freshness import as_of_text, as_of_value, freshness
-from bridge.cli.index_settings import chains_to_ask, index_settings, indexed_deployment, source_limits
+from bridge.cli.index_settings import chains_to_ask, index_settings, indexed_deployment
 from bridge.cli.logs import configure_logging
 from bridge.cli.output import facts, progress, result, rows_table, table, with_network
 from bridge.cli.root import current
@@ -248,7 +248,7 @@ def readers(workspace: Workspace, engine: Engine) -> Iterator[list[ChainReader]]
     from indexer.sources.chain import ChainReader
     from indexer.store.store import adapters_of
 
-    taken, limits = adapters_of(engine), source_limits(workspace)
+    taken, limits = adapters_of(engine), workspace.settings().index.limits
     with ExitStack() as stack:
         yield [
             stack.enter_context(ChainReader(chain.with_adapters(taken.get(chain.chain_id, ())), limits))

@@ -10,7 +10,7 @@ from bridge.evm.endpoint_policy import EndpointPolicy
 from bridge.evm.settings import ChainSettings
 from bridge.protocol.deployment import Deployment
 from bridge.service.settings import Settings, check_chains
-from indexer.model.settings import INDEX_POLICY, IndexSettings, SourceLimits
+from indexer.model.settings import INDEX_POLICY, IndexSettings
 
 if TYPE_CHECKING:
     from indexer.sources.chain import ChainConfig
@@ -55,11 +55,6 @@ def chains_to_ask(workspace: Workspace) -> list[ChainConfig]:
     deployment = indexed_deployment(workspace)
     limits = _endpoints(workspace.settings(), deployment)
     return [chain_config(chain, limits[chain.chain_id]) for chain in deployment.chains]
-
-
-def source_limits(workspace: Workspace) -> SourceLimits:
-    """Returns the limits for reading the chains."""
-    return workspace.settings().index.limits
 
 
 def _endpoints(settings: Settings, deployment: Deployment) -> dict[int, EndpointPolicy]:

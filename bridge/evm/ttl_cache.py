@@ -84,12 +84,13 @@ class Cached(Generic[_T]):
             raise error
         return None
 
-    def recent(self, patience: float) -> Dated[_T] | None:
+    def recent(self, patience: float) -> _T | None:
         """Returns, without waiting, a value that is not older than `oldest`, while a newer value is computed.
 
         If there is no such value, waits for at most `patience` seconds; see `look`.
         """
-        return self.look(0) or self.look(patience)
+        dated = self.look(0) or self.look(patience)
+        return dated.value if dated else None
 
     def _run(self, done: threading.Event) -> None:
         began, started = self._clock(), time.monotonic()

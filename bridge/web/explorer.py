@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from fastapi import Request, Response
 from markupsafe import Markup
@@ -22,8 +22,6 @@ from bridge.web.guard import is_operator
 from bridge.web.listing import OLDEST, MessageList
 from bridge.web.rendering import render
 from bridge.web.sources import Sources
-
-_Value = TypeVar("_Value")
 
 _DAY_LASTS: Final = 10.0  # seconds
 
@@ -101,7 +99,7 @@ class Explorer:
             found = self.list.divergences.recent(patience)
         except Exception:  # noqa: BLE001  the page of faults says what is wrong
             return 0
-        return found.value.contradictions if found else 0
+        return found.contradictions if found else 0
 
     def transaction(self, chain_id: int | None, digest: bytes) -> Markup:
         """Returns a transaction's hash as a cell."""
@@ -170,9 +168,3 @@ class Explorer:
     def is_open_to(self, request: Request) -> bool:
         """Whether a viewer may see the contents of dead letters."""
         return self.settings.open_letters or is_operator(request, self.settings.token)
-
-
-def look(kept: Cached[_Value], patience: float) -> _Value | None:
-    """Returns a cache's value, or None if there is none within `patience` seconds."""
-    found = kept.recent(patience)
-    return found.value if found else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -66,27 +65,20 @@ class MessageList:
         index = self._sources.index()
         return index.by_status() if index else {}
 
-    def contradicted(self, patience: float) -> frozenset[bytes] | None:
+    def contradicted(self) -> frozenset[bytes] | None:
         """Returns the ids of the DIVERGED messages, or None while they are being computed."""
-        found = self.divergences.recent(patience)
-        return None if found is None else found.value.messages
+        found = self.divergences.recent(self._patience)
+        return found.messages if found else None
 
-    def by_status(self, patience: float | None = None) -> dict[Status, int] | None:
+    def by_status(self) -> dict[Status, int] | None:
         """Returns the number of messages by state, or None while they are being counted.
 
         Messages with contradictions count as DIVERGED.
-
-        Args:
-            patience: seconds to wait; None means the list's own patience.
         """
-        wait = self._patience if patience is None else patience
-        until = time.monotonic() + wait
-        self.divergences.look(0)  # both computations begin at once
-        counts = self.counts.recent(wait)
-        contradicted, index = self.contradicted(max(0.0, until - time.monotonic())), self._sources.index()
-        if counts is None:
-            return None
-        return with_diverged(counts.value, index.statuses_of(contradicted)) if index and contradicted else counts.value
+        index, counts, contradicted = self._sources.index(), self.counts.recent(self._patience), self.contradicted()
+        if counts is None or index is None or not contradicted:
+            return counts
+        return with_diverged(counts, index.statuses_of(contradicted))
 
     def page(self, chosen: Listing, limit: int) -> MessagePage | None:
         """Returns a part of a list, or None while contradictions are being computed.
@@ -99,7 +91,7 @@ class MessageList:
         if index is None:
             return MessagePage(messages=(), next=None, looked_at=0)
         if wanted.status is Status.DIVERGED:
-            wanted = replace(wanted, among=self.contradicted(self._patience))
+            wanted = replace(wanted, among=self.contradicted())
             if wanted.among is None:
                 return None
         return index.page(wanted, after=chosen.after, limit=limit)

@@ -52,7 +52,7 @@ def _contradictions(explorer: Explorer) -> Section:
             cut(one.evidence),
             coded(cut(explorer.sources.with_network(one.next_action))),
         ]
-        for one in (found.value.records[:_MOST_FAULTS] if found else ())
+        for one in (found.records[:_MOST_FAULTS] if found else ())
     ]
     columns = ("Severity", "What", "Message", "Lane", "Evidence", "Next")
     empty = "None: the chains and the index agree." if found else "Being computed."

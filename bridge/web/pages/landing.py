@@ -15,7 +15,7 @@ from bridge.queries.lanes import behind, lane_name
 from bridge.records.outbox import QueueCount
 from bridge.store import Store
 from bridge.web.cells import Cell, Section, Table, coded, cut, gmp, joined, quiet, state, tiles
-from bridge.web.explorer import NO_INDEX, Explorer, look
+from bridge.web.explorer import NO_INDEX, Explorer
 from bridge.web.pages.messages import message_table
 from bridge.web.search import read_listing
 
@@ -26,14 +26,14 @@ _LATEST: Final = 15
 def landing(explorer: Explorer) -> Response:
     """Shows the search, four figures, problems, and the latest messages."""
     patience = explorer.settings.patience
-    problems, day = look(explorer.problems, patience), look(explorer.day, patience)
+    problems, day = explorer.problems.recent(patience), explorer.day.recent(patience)
     figures = [
         ("Messages in 24 h", count(day.messages) if day else "–", "/messages"),
         ("Success rate", percent(day.executed, day.messages) if day else "–", "/messages?status=EXECUTED"),
         ("Median time", duration(day.median) or "–" if day else "–", "/lanes"),
         ("Open problems", count(len(problems)) if problems is not None else "–", "/status"),
     ]
-    network = explorer.sources.deployment.network
+    page, network = explorer.list.page(read_listing(explorer.sources, {}), _LATEST), explorer.sources.deployment.network
     return explorer.page(
         "landing.html",
         "Messages",
@@ -47,20 +47,15 @@ def landing(explorer: Explorer) -> Response:
         figures=figures,
         problems=problems,
         is_brief=True,
-        table=_latest(explorer),
+        table=message_table(explorer, page.messages if page else (), "No message yet."),
         note=coded(NO_INDEX) if explorer.sources.index() is None else "",
     )
-
-
-def _latest(explorer: Explorer) -> Table:
-    page = explorer.list.page(read_listing(explorer.sources, {}), _LATEST)
-    return message_table(explorer, page.messages if page else (), "No message yet.")
 
 
 def status(explorer: Explorer) -> Response:
     """Shows problems with their commands, messages by state, chains, and open deliveries."""
     store, index = explorer.sources.store(), explorer.sources.index()
-    found = look(explorer.problems, explorer.settings.patience)
+    found = explorer.problems.recent(explorer.settings.patience)
     problems = [
         one if one.command is None else replace(one, command=explorer.sources.with_network(one.command))
         for one in found or ()

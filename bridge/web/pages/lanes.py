@@ -15,7 +15,7 @@ from bridge.protocol.numbers import count, duration, percent, percentile
 from bridge.queries.lanes import lane_name
 from bridge.records.outbox import OutboxState, QueueCount
 from bridge.web.cells import Cell, Section, Table, cut, gmp, joined, link, state
-from bridge.web.explorer import Explorer, look
+from bridge.web.explorer import Explorer
 
 NOTE: Final = "Messages of the last 24 hours."
 
@@ -38,7 +38,7 @@ def gmps(explorer: Explorer) -> Response:
 def lane_table(explorer: Explorer, only: tuple[int, int] | None = None) -> Table:
     """Returns a table of the last 24 hours' figures, for all lanes or the one between two chains."""
     sources, index, store = explorer.sources, explorer.sources.index(), explorer.sources.store()
-    day = look(explorer.day, explorer.settings.patience)
+    day = explorer.day.recent(explorer.settings.patience)
     rows: list[list[Cell]] = []
     columns = ("Lane", "Messages", "Executed", "p50", "p95", "Open deliveries", "Index = routers", "Held")
     table = Table(label="Lanes", columns=columns, rows=rows, empty=_empty(index))
@@ -70,7 +70,7 @@ def lane_table(explorer: Explorer, only: tuple[int, int] | None = None) -> Table
 def gmp_table(explorer: Explorer, only: int | None = None) -> Table:
     """Returns a table of the last 24 hours' figures, for all GMPs that are deployed or carried a message, or one."""
     sources, index, store = explorer.sources, explorer.sources.index(), explorer.sources.store()
-    day = look(explorer.day, explorer.settings.patience)
+    day = explorer.day.recent(explorer.settings.patience)
     rows: list[list[Cell]] = []
     columns = ("GMP", "Accepted", "Delivered", "Share", "p50", "p95", "Queue")
     table = Table(label="GMPs", columns=columns, rows=rows, empty=_empty(index))
