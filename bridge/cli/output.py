@@ -10,6 +10,7 @@ from dataclasses import asdict
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from pydantic.alias_generators import to_camel
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.markup import escape
@@ -139,11 +140,7 @@ def rows_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], ti
 def details(value: Mapping[str, Any]) -> Table:
     """Returns a table of a JSON object's non-empty values."""
     shown = {name: _cell(one) for name, one in value.items()}
-    return facts({_CAPITAL.sub(_in_words, name): text for name, text in shown.items() if text})
-
-
-def _in_words(found: re.Match[str]) -> str:
-    return f" {found[0].lower()}"
+    return facts({_CAPITAL.sub(lambda one: f" {one[0].lower()}", name): text for name, text in shown.items() if text})
 
 
 def _cell(value: Any) -> str:
@@ -173,12 +170,7 @@ def fields_of(record: DataclassInstance) -> dict[str, Any]:
 
 def in_camel_case(row: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a row for JSON, with camelCase names in place of snake_case."""
-    return {_camel_case(name): value for name, value in row.items()}
-
-
-def _camel_case(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(word.capitalize() for word in others)
+    return {to_camel(name): value for name, value in row.items()}
 
 
 def plain(value: Any) -> Any:

@@ -28,7 +28,6 @@ from bridge.dead_letters.signing import UnsealedError, WalletSealer, decision_ty
 from bridge.protocol.ports import TransientError
 from bridge.records.dead_letters import Decision
 from bridge.web.api import problem
-from bridge.web.cells import harmless
 from bridge.web.sources import Sources
 
 _log = structlog.get_logger(__name__)
@@ -74,17 +73,13 @@ def add_decisions(app: FastAPI, sources: Sources, open_review: OpenReview) -> No
             async with deciding:
                 return await _decided(form, sources.clock(), open_review)
         except DecisionError as error:
-            return _problem(422, str(error))
+            return problem(422, str(error))
         except KeyError as error:
-            return _problem(404, f"no dead letter {error.args[0]}")
+            return problem(404, f"no dead letter {error.args[0]}")
         except TransientError as error:
             # The error names endpoints and may quote a node, so it goes to the log only.
             _log.warning("decision postponed: a chain does not respond", error=str(error))
-            return _problem(503, "a chain is not responding: try again in a moment")
-
-
-def _problem(status: int, text: str) -> Response:
-    return problem(status, harmless(text))
+            return problem(503, "a chain is not responding: try again in a moment")
 
 
 async def _decided(form: DecisionForm, now: float, open_review: OpenReview) -> dict[str, Any]:
