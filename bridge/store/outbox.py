@@ -270,14 +270,9 @@ class Outbox:
 
     def repin(self, event_id: str, delivery: ObservedDelivery) -> None:
         """Stores the block of a delivery whose block was unknown or has changed."""
-        values = {
-            "delivery_block_number": delivery.block.number,
-            "delivery_block_hash": delivery.block.hash,
-            "delivery_transaction_hash": delivery.transaction_hash,
-        }
         delivered = (outbox.c.event_id == event_id) & (outbox.c.state == OutboxState.DELIVERED)
         with self._database.transaction() as connection:
-            connection.execute(update(outbox).where(delivered).values(**values))
+            connection.execute(update(outbox).where(delivered).values(**_delivery_columns(delivery)))
 
     def forget(self, before: float, limit: int) -> int:
         """Deletes at most `limit` entries that were final before `before` (Unix seconds); returns the number deleted.
@@ -460,7 +455,10 @@ def _current_claims(connection: Connection, event_ids: Sequence[str]) -> set[Cla
 def _deliver(connection: Connection, delivered: Sequence[Delivered], now: float) -> None:
     """Marks entries as delivered without reading them. This is how deliveries normally end."""
     if delivered:
-        connection.execute(_DELIVER, [_delivered_columns(one, now) for one in delivered])
+        values = [
+            {"key": one.claim.event_id, "delivered_at": now, **_delivery_columns(one.delivery)} for one in delivered
+        ]
+        connection.execute(_DELIVER, values)
         end_executions(connection, {delivery_of(one.claim.event_id)[0] for one in delivered if one.executed}, now)
         await_executions(connection, [one.claim.event_id for one in delivered if not one.executed], now)
 
@@ -518,7 +516,6 @@ def dispatch_columns(dispatch: Dispatch) -> dict[str, Any]:
 
 def _state_columns(entry: OutboxEntry) -> dict[str, Any]:
     """Returns the columns of `outbox` that hold an entry's progress."""
-    delivery = entry.delivery
     return {
         "state": entry.state.value,
         "available_at": entry.available_at,
@@ -529,9 +526,7 @@ def _state_columns(entry: OutboxEntry) -> dict[str, Any]:
         "claimed_by": entry.claimed_by,
         "lease_until": entry.lease_until,
         "delivered_at": entry.delivered_at,
-        "delivery_block_number": delivery and delivery.block.number,
-        "delivery_block_hash": delivery and delivery.block.hash,
-        "delivery_transaction_hash": delivery and delivery.transaction_hash,
+        **_delivery_columns(entry.delivery),
         "confirmed_at": entry.confirmed_at,
         "orphaned_at": entry.orphaned_at,
         "setbacks": entry.setbacks,
@@ -556,12 +551,9 @@ def entry_row(entry: OutboxEntry) -> dict[str, Any]:
     }
 
 
-def _delivered_columns(delivered: Delivered, now: float) -> dict[str, Any]:
-    """Returns the columns of `outbox` that differ between deliveries, with the entry's id as `key`."""
-    delivery = delivered.delivery
+def _delivery_columns(delivery: ObservedDelivery | None) -> dict[str, Any]:
+    """Returns the columns of `outbox` that state where a delivery is."""
     return {
-        "key": delivered.claim.event_id,
-        "delivered_at": now,
         "delivery_block_number": delivery and delivery.block.number,
         "delivery_block_hash": delivery and delivery.block.hash,
         "delivery_transaction_hash": delivery and delivery.transaction_hash,

@@ -312,15 +312,15 @@ def _slots(connection: Connection, query: Select[Any], values: Mapping[str, Any]
     found = connection.execute(query, values).mappings().all()
     if not found:
         return []
-    these = {"slot_ids": [row["slot_id"] for row in found]}
-    versions, parts = (
-        {
-            slot_id: list(group)
-            for slot_id, group in groupby(connection.execute(query, these).mappings(), key=itemgetter("slot_id"))
-        }
-        for query in (_VERSIONS, _PARTS)
-    )
+    slot_ids = [row["slot_id"] for row in found]
+    versions, parts = _by_slot(connection, _VERSIONS, slot_ids), _by_slot(connection, _PARTS, slot_ids)
     return [_slot_from(row, versions.get(row["slot_id"], []), parts[row["slot_id"]]) for row in found]
+
+
+def _by_slot(connection: Connection, query: Select[Any], slot_ids: Sequence[int]) -> dict[int, list[RowMapping]]:
+    """Returns the rows of slots, which `query` orders by slot."""
+    rows = connection.execute(query, {"slot_ids": slot_ids}).mappings()
+    return {slot_id: list(group) for slot_id, group in groupby(rows, key=itemgetter("slot_id"))}
 
 
 def _slot(connection: Connection, slot_id: int) -> Slot:
