@@ -1,6 +1,6 @@
 """Aggregates over the store, for metrics, limits and health.
 
-Totals never decrease: before rows are deleted, or removed by a reorg, the store adds them to its counters.
+Totals never decrease, even when rows are deleted or removed by a reorg: they are read from counters.
 """
 
 from __future__ import annotations

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from sqlalchemy import Connection, select
 
-from bridge.records.figures import Counted, CounterKey, latency_place
+from bridge.records.figures import Counted, CounterKey
 from bridge.store.database import Database, insert_into
 from bridge.store.tables import counters
 
@@ -38,22 +37,11 @@ def counted(connection: Connection, what: Counted) -> dict[tuple[int | str, ...]
 
 def add_counts(connection: Connection, counts: Mapping[CounterKey, float]) -> None:
     """See `Counters.add`. Updates in a fixed order, so that transactions cannot deadlock."""
-    rows = sorted((what.value, json.dumps(labels), amount) for (what, labels), amount in counts.items() if amount)
-    for what, labels, amount in rows:
-        added = insert_into(connection, counters).values(what=what, labels=labels, value=amount)
-        keys = [counters.c.what, counters.c.labels]
-        connection.execute(added.on_conflict_do_update(index_elements=keys, set_={"value": counters.c.value + amount}))
-
-
-def delivered_counts(rows: Iterable[tuple[int, int, int, float, float]]) -> Counter[CounterKey]:
-    """Returns the counter increments for deliveries whose rows are about to be deleted.
-
-    Args:
-        rows: Source chain, destination chain, GMP, observation time and delivery time (Unix seconds) of each delivery.
-    """
-    counts: Counter[CounterKey] = Counter()
-    for source, destination, gmp, created_at, delivered_at in rows:
-        queue, took = (source, destination, gmp), delivered_at - created_at
-        counts[Counted.DELIVERED, (*queue, latency_place(took))] += 1
-        counts[Counted.DELIVERY_SECONDS, queue] += took  # type: ignore[assignment]  # seconds are fractional
-    return counts
+    amounts = sorted((what.value, json.dumps(labels), amount) for (what, labels), amount in counts.items() if amount)
+    if amounts:
+        added = insert_into(connection, counters)
+        summed = {"value": counters.c.value + added.excluded.value}
+        statement = added.on_conflict_do_update(index_elements=["what", "labels"], set_=summed)
+        connection.execute(
+            statement, [{"what": what, "labels": labels, "value": amount} for what, labels, amount in amounts]
+        )

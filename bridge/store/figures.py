@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, case, func, null, select
+from sqlalchemy import ColumnElement, Select, func, null, select
 
 from bridge.protocol.failures import FailureKind
 from bridge.protocol.gmps import Gmp
@@ -19,13 +18,10 @@ from bridge.records.figures import (
     SlotSum,
     Tried,
 )
-from bridge.records.outbox import OutboxState
 from bridge.records.transactions import SlotState
 from bridge.store.counters import counted
 from bridge.store.database import Database
 from bridge.store.tables import outbox, outbox_failures, slot_parts, slots
-
-_QUEUE = (outbox.c.source_chain, outbox.c.destination_chain, outbox.c.gmp)
 
 
 class Figures:
@@ -36,24 +32,13 @@ class Figures:
 
     def observed(self) -> list[QueueSum]:
         """Counts all dispatches ever observed. A dispatch that a reorg removed and added again counts twice."""
-        return self._by_queue(Counted.OBSERVED, select(*_QUEUE, func.count()))
+        return self._by_queue(Counted.OBSERVED)
 
     def deliveries(self) -> list[DeliverySum]:
         """Returns the totals of all deliveries so far. A replayed delivery counts again."""
-        took = outbox.c.delivered_at - outbox.c.created_at
-        place = case(*((took <= bound, place) for place, bound in enumerate(LATENCY_BOUNDS)), else_=len(LATENCY_BOUNDS))
-        delivered = outbox.c.state == OutboxState.DELIVERED
         with self._database.reading() as connection:
-            rows = connection.execute(
-                select(*_QUEUE, place, func.count(), func.sum(took)).where(delivered).group_by(*_QUEUE, place)
-            ).all()
-            counts: Counter[tuple[Any, ...]] = Counter(counted(connection, Counted.DELIVERED))
-            seconds: defaultdict[tuple[Any, ...], float] = defaultdict(
-                float, counted(connection, Counted.DELIVERY_SECONDS)
-            )
-        for source, destination, gmp, bucket, count, together in rows:
-            counts[source, destination, gmp, bucket] += count
-            seconds[source, destination, gmp] += together
+            counts: Mapping[tuple[Any, ...], float] = counted(connection, Counted.DELIVERED)
+            seconds: Mapping[tuple[Any, ...], float] = counted(connection, Counted.DELIVERY_SECONDS)
         return [
             DeliverySum(
                 source_chain=source,
@@ -61,7 +46,7 @@ class Figures:
                 gmp=Gmp(gmp),
                 count=_up_to(counts, queue, len(LATENCY_BOUNDS)),
                 within=tuple(_up_to(counts, queue, bucket) for bucket in range(len(LATENCY_BOUNDS))),
-                seconds=seconds[queue],
+                seconds=seconds.get(queue, 0.0),
             )
             for queue in sorted({key[:3] for key in counts})
             for source, destination, gmp in (queue,)
@@ -69,8 +54,6 @@ class Figures:
 
     def failures(self) -> list[FailureSum]:
         """Counts all failures so far."""
-        key = (*_QUEUE, outbox_failures.c.kind, outbox_failures.c.code)
-        query = select(*key, func.count()).join(outbox, outbox.c.event_id == outbox_failures.c.event_id)
         return [
             FailureSum(
                 source_chain=source,
@@ -80,13 +63,12 @@ class Figures:
                 code=code,
                 count=count,
             )
-            for (source, destination, gmp, kind, code), count in self._ever(Counted.FAILED, query, key)
+            for (source, destination, gmp, kind, code), count in self._counted(Counted.FAILED)
         ]
 
     def tried_again(self) -> list[QueueSum]:
         """Counts the failures that were followed by another try."""
-        survived = select(*_QUEUE, func.count()).join(outbox_failures, outbox_failures.c.event_id == outbox.c.event_id)
-        return self._by_queue(Counted.TRIED_AGAIN, survived.where(outbox_failures.c.letter.is_(None)))
+        return self._by_queue(Counted.TRIED_AGAIN)
 
     def slots(self) -> list[SlotSum]:
         """Counts the relayer's nonces by state."""
@@ -97,20 +79,15 @@ class Figures:
             for chain_id, account, state, count, oldest in self._database.rows(query)
         ]
 
-    def _by_queue(self, what: Counted, rows: Select[Any]) -> list[QueueSum]:
+    def _by_queue(self, what: Counted) -> list[QueueSum]:
         return [
             QueueSum(source_chain=source, destination_chain=destination, gmp=Gmp(gmp), count=count)
-            for (source, destination, gmp), count in self._ever(what, rows, _QUEUE)
+            for (source, destination, gmp), count in self._counted(what)
         ]
 
-    def _ever(
-        self, what: Counted, rows: Select[Any], key: Sequence[ColumnElement[Any]]
-    ) -> list[tuple[tuple[Any, ...], int]]:
-        """Returns counts by key, from one snapshot: the existing rows plus the permanent counters of deleted rows."""
+    def _counted(self, what: Counted) -> list[tuple[tuple[Any, ...], int]]:
         with self._database.reading() as connection:
-            counts = Counter({tuple(row[:-1]): row[-1] for row in connection.execute(rows.group_by(*key))})
-            counts.update(counted(connection, what))
-        return [(labels, int(count)) for labels, count in sorted(counts.items())]
+            return [(labels, int(count)) for labels, count in sorted(counted(connection, what).items())]
 
     def recent(self, since: float) -> list[Tried]:
         """Returns every try that ended after `since` (Unix seconds), oldest first."""

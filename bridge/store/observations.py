@@ -159,10 +159,7 @@ class Observations:
         last_good = ancestor.number if ancestor is not None else -1
         with self._database.transaction(exclusive=_cursor_of(chain_id)) as connection:
             fallen = (outbox.c.source_chain == chain_id) & (outbox.c.block_number > last_good)
-            queue = (outbox.c.source_chain, outbox.c.destination_chain, outbox.c.gmp)
-            untouched = delete(outbox).where(fallen, outbox.c.fence == 0).returning(*queue)
-            dropped = Counter((Counted.OBSERVED, tuple(row)) for row in connection.execute(untouched))
-            add_counts(connection, dropped)
+            dropped = connection.execute(delete(outbox).where(fallen, outbox.c.fence == 0)).rowcount
             orphaned = connection.execute(
                 update(outbox).where(fallen, outbox.c.orphaned_at.is_(None)).values(orphaned_at=now)
             ).rowcount
@@ -206,7 +203,7 @@ class Observations:
                         cursor_ancestors.c.chain_id == chain_id, cursor_ancestors.c.number >= ancestor.number
                     )
                 )
-        return Rewound(dropped.total(), orphaned, unconfirmed)
+        return Rewound(dropped, orphaned, unconfirmed)
 
     def note_deferred(self, chain_id: int, block: int | None, position: BlockRef) -> None:
         """Records the lowest block that still has deferred messages, after all deferred messages were read again.
@@ -386,6 +383,8 @@ def _put_dispatches(connection: Connection, dispatches: Sequence[NumberedDispatc
     fresh = {key: entry_row(_entry(one, now)) for key, one in seen.items() if key not in known}
     if fresh:
         connection.execute(insert(outbox), list(fresh.values()))
+        queues = ((row["source_chain"], row["destination_chain"], row["gmp"]) for row in fresh.values())
+        add_counts(connection, Counter((Counted.OBSERVED, queue) for queue in queues))
     return set(fresh)
 
 

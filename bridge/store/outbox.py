@@ -38,7 +38,7 @@ from bridge.protocol.failures import CONFIRMATION, Failure, FailureKind, Recorde
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.protocol.ports import Dispatch
-from bridge.records.figures import Counted, CounterKey
+from bridge.records.figures import Counted, CounterKey, latency_place
 from bridge.records.observations import BlockRef
 from bridge.records.outbox import (
     STUCK_AFTER,
@@ -58,7 +58,7 @@ from bridge.records.outbox import (
     shared_out,
 )
 from bridge.records.relay_policy import EVERYTHING, RelayPolicy
-from bridge.store.counters import add_counts, delivered_counts
+from bridge.store.counters import add_counts
 from bridge.store.database import Database
 from bridge.store.jobs import await_executions, end_executions, forget_executions
 from bridge.store.lanes import HOLDS
@@ -125,8 +125,9 @@ _CLAIMED: Mapping[str, ColumnElement[Any]] = {  # the columns that a claim chang
 }
 _CLAIM = update(outbox).where(_THESE).values(**_CLAIMED)
 _AS_CLAIMED = select(*(_CLAIMED.get(column.name, column) for column in _ENTRY_COLUMNS)).join(messages, _MESSAGES)
+_QUEUE = (outbox.c.source_chain, outbox.c.destination_chain, outbox.c.gmp)
 _CURRENT_CLAIMS = (
-    select(outbox.c.event_id, outbox.c.claimed_by, outbox.c.fence)
+    select(outbox.c.event_id, outbox.c.claimed_by, outbox.c.fence, *_QUEUE, outbox.c.created_at)
     .where(_THESE, outbox.c.state == OutboxState.CLAIMED)
     .order_by(outbox.c.event_id)
     .with_for_update()
@@ -204,7 +205,7 @@ class Outbox:
     def renew(self, claims: Collection[Claim], now: float, lease: float) -> set[Claim]:
         """Extends leases; returns the lost claims."""
         with self._database.transaction() as connection:
-            current = _current_claims(connection, [claim.event_id for claim in claims]).intersection(claims)
+            current = _current_claims(connection, [claim.event_id for claim in claims]).keys() & set(claims)
             if current:
                 connection.execute(_RENEW, {"event_ids": [claim.event_id for claim in current], "until": now + lease})
         return set(claims) - current
@@ -219,12 +220,15 @@ class Outbox:
         with self._database.transaction() as connection:
             current = _current_claims(connection, [outcome.claim.event_id for outcome in outcomes])
             good = {outcome.claim.event_id: outcome for outcome in outcomes if outcome.claim in current}
-            _deliver(connection, [one for one in good.values() if isinstance(one, Delivered)], now)
+            delivered = [one for one in good.values() if isinstance(one, Delivered)]
+            if delivered:
+                _deliver(connection, delivered, now)
+                add_counts(connection, _delivery_counts([current[one.claim] for one in delivered], now))
             failed = {event_id: one for event_id, one in good.items() if not isinstance(one, Delivered)}
             if failed:
                 found = _awaited(connection, list(failed))
                 _finish(connection, {event_id: (found[event_id], one) for event_id, one in failed.items()})
-        return {outcome.claim for outcome in outcomes} - current
+        return {outcome.claim for outcome in outcomes} - current.keys()
 
     def replay(self, event_id: str, reason: str, now: float) -> OutboxEntry:
         """Reopens a delivered or dead entry.
@@ -234,10 +238,8 @@ class Outbox:
             ForbiddenTransitionError: The entry is neither delivered nor dead.
         """
         with self._database.transaction() as connection:
-            before = _awaited(connection, [event_id])[event_id]
-            entry = before.replayed(reason, now)
+            entry = _awaited(connection, [event_id])[event_id].replayed(reason, now)
             _write(connection, [entry])
-            _keep_counts(connection, [before])
         return entry
 
     def reopen(self, event_id: str, failure: Failure, now: float) -> OutboxEntry:
@@ -248,11 +250,9 @@ class Outbox:
             ForbiddenTransitionError: The entry is not delivered.
         """
         with self._database.transaction() as connection:
-            before = _awaited(connection, [event_id])[event_id]
-            entry = before.reopened(failure, now)
+            entry = _awaited(connection, [event_id])[event_id].reopened(failure, now)
             _write(connection, [entry])
-            _keep_counts(connection, [before])
-            _note_failures(connection, {event_id: (CONFIRMATION, failure)})
+            _note_failures(connection, [(entry, CONFIRMATION, failure)])
         return entry
 
     def unconfirmed(self, destination_chain: int) -> dict[BlockRef, list[str]]:
@@ -283,7 +283,6 @@ class Outbox:
         oldest = select(outbox.c.event_id).where(final).order_by(outbox.c.confirmed_at).limit(limit)
         with self._database.transaction() as connection:
             ids = list(connection.execute(oldest.with_for_update(skip_locked=True)).scalars())
-            add_counts(connection, _forgotten_counts(connection, ids))
             connection.execute(delete(outbox_failures).where(outbox_failures.c.event_id.in_(ids)))
             connection.execute(delete(outbox).where(outbox.c.event_id.in_(ids)))
             forget_executions(connection, {delivery_of(event_id)[0] for event_id in ids})
@@ -419,48 +418,28 @@ def _awaited(connection: Connection, event_ids: Sequence[str]) -> dict[str, Outb
     return {entry.event_id: entry for entry in _found(connection, query)}
 
 
-def _keep_counts(connection: Connection, entries: Iterable[OutboxEntry]) -> None:
-    """Adds reopened deliveries to the permanent counters."""
-    delivered = (
-        (one.lane.source_chain, one.lane.destination_chain, int(one.dispatch.gmp), one.created_at, one.delivered_at)
-        for one in entries
-        if one.delivered_at is not None
-    )
-    add_counts(connection, delivered_counts(delivered))
-
-
-def _forgotten_counts(connection: Connection, event_ids: Sequence[str]) -> Counter[CounterKey]:
-    """Returns the counter increments for deliveries whose rows are about to be deleted."""
-    queue, these = (outbox.c.source_chain, outbox.c.destination_chain, outbox.c.gmp), outbox.c.event_id.in_(event_ids)
-    gone = connection.execute(select(*queue, outbox.c.created_at, outbox.c.delivered_at).where(these)).all()
-    failed = (
-        select(*queue, outbox_failures.c.kind, outbox_failures.c.code, outbox_failures.c.letter)
-        .join(outbox_failures, outbox_failures.c.event_id == outbox.c.event_id)
-        .where(these)
-    )
-    counts = delivered_counts(tuple(row) for row in gone)
-    counts.update((Counted.OBSERVED, tuple(row[:3])) for row in gone)
-    for *labels, letter in connection.execute(failed):
-        counts[Counted.FAILED, tuple(labels)] += 1
-        if letter is None:
-            counts[Counted.TRIED_AGAIN, tuple(labels[:3])] += 1
-    return counts
-
-
-def _current_claims(connection: Connection, event_ids: Sequence[str]) -> set[Claim]:
-    """Returns the claims on entries, locked until this transaction ends."""
-    return {Claim(*row) for row in connection.execute(_CURRENT_CLAIMS, {"event_ids": event_ids})}
+def _current_claims(connection: Connection, event_ids: Sequence[str]) -> dict[Claim, Any]:
+    """Returns the claims on entries, locked until this transaction ends, each with its row."""
+    found = connection.execute(_CURRENT_CLAIMS, {"event_ids": event_ids})
+    return {Claim(row.event_id, row.claimed_by, row.fence): row for row in found}
 
 
 def _deliver(connection: Connection, delivered: Sequence[Delivered], now: float) -> None:
-    """Marks entries as delivered without reading them. This is how deliveries normally end."""
-    if delivered:
-        values = [
-            {"key": one.claim.event_id, "delivered_at": now, **_delivery_columns(one.delivery)} for one in delivered
-        ]
-        connection.execute(_DELIVER, values)
-        end_executions(connection, {delivery_of(one.claim.event_id)[0] for one in delivered if one.executed}, now)
-        await_executions(connection, [one.claim.event_id for one in delivered if not one.executed], now)
+    """Marks entries as delivered without building their records. This is how deliveries normally end."""
+    values = [{"key": one.claim.event_id, "delivered_at": now, **_delivery_columns(one.delivery)} for one in delivered]
+    connection.execute(_DELIVER, values)
+    end_executions(connection, {delivery_of(one.claim.event_id)[0] for one in delivered if one.executed}, now)
+    await_executions(connection, [one.claim.event_id for one in delivered if not one.executed], now)
+
+
+def _delivery_counts(delivered: Iterable[Any], now: float) -> Counter[CounterKey]:
+    """Returns the counter increments for deliveries that end now; for their rows see `_current_claims`."""
+    counts: Counter[CounterKey] = Counter()
+    for row in delivered:
+        queue, took = (row.source_chain, row.destination_chain, row.gmp), now - row.created_at
+        counts[Counted.DELIVERED, (*queue, latency_place(took))] += 1
+        counts[Counted.DELIVERY_SECONDS, queue] += took
+    return counts
 
 
 def _write(connection: Connection, entries: Iterable[OutboxEntry]) -> None:
@@ -475,31 +454,37 @@ def _finish(connection: Connection, finished: Mapping[str, tuple[OutboxEntry, Un
     _write(connection, (entry.after(outcome) for entry, outcome in finished.values()))
     _note_failures(
         connection,
-        {
-            key: (outcome.claim.worker, outcome.failure)
-            for key, (_, outcome) in finished.items()
+        [
+            (entry, outcome.claim.worker, outcome.failure)
+            for entry, outcome in finished.values()
             if isinstance(outcome, TryAgain | Dead)
-        },
+        ],
     )
 
 
-def _note_failures(connection: Connection, failed: Mapping[str, tuple[str, Failure]]) -> None:
-    """Appends failures to entries' histories; `failed` maps event ids to worker and failure."""
+def _note_failures(connection: Connection, failed: Sequence[tuple[OutboxEntry, str, Failure]]) -> None:
+    """Appends failures to entries' histories and counts them; `failed` lists entries with worker and failure."""
     if not failed:
         return
     query = (
         select(outbox_failures.c.event_id, func.max(outbox_failures.c.number))
-        .where(outbox_failures.c.event_id.in_(list(failed)))
+        .where(outbox_failures.c.event_id.in_([entry.event_id for entry, _, _ in failed]))
         .group_by(outbox_failures.c.event_id)
     )
     last = {event_id: number for event_id, number in connection.execute(query)}  # noqa: C416  # rows are no pairs to mypy
     connection.execute(
         insert(outbox_failures),
         [
-            _failure_row(key, RecordedFailure(last.get(key, 0) + 1, worker, failure))
-            for key, (worker, failure) in failed.items()
+            _failure_row(entry.event_id, RecordedFailure(last.get(entry.event_id, 0) + 1, worker, failure))
+            for entry, worker, failure in failed
         ],
     )
+    counts: Counter[CounterKey] = Counter()
+    for entry, _, failure in failed:
+        queue = (entry.lane.source_chain, entry.lane.destination_chain, int(entry.dispatch.gmp))
+        counts[Counted.FAILED, (*queue, failure.kind.value, failure.code)] += 1
+        counts[Counted.TRIED_AGAIN, queue] += failure.letter is None
+    add_counts(connection, counts)
 
 
 def dispatch_columns(dispatch: Dispatch) -> dict[str, Any]:

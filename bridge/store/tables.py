@@ -287,7 +287,7 @@ spending_blocked = Table(
     Index(None, "message_id"),
 )
 
-# Monotonic counters: for deleted rows, and for events that have no row.
+# Monotonic counters of events, incremented in the transactions that record them.
 counters = Table(
     "counters",
     METADATA,
