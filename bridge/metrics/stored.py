@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 from typing import Final
 
 from bridge.evm.ttl_cache import Cached
 from bridge.metrics.samples import Samples
 from bridge.protocol.deployment import Deployment
-from bridge.records.figures import LATENCY_BOUNDS, Counted, QueueSum, SlotSum
+from bridge.protocol.gmps import Gmp
+from bridge.records.figures import LATENCY_BOUNDS, Counted, SlotSum
 from bridge.records.jobs import UNRESOLVED, RetryJob, SyncJob, totals
 from bridge.records.outbox import OutboxState, QueueCount
 from bridge.records.spending import SpendBounds
@@ -43,8 +45,8 @@ class _Names:
     def lane(self, source: int, destination: int) -> dict[str, str]:
         return {"source": self.chain(source), "destination": self.chain(destination)}
 
-    def queue(self, counted: QueueSum) -> dict[str, str]:
-        return {**self.lane(counted.source_chain, counted.destination_chain), "gmp": counted.gmp.label}
+    def queue(self, source: int, destination: int, gmp: int) -> dict[str, str]:
+        return {**self.lane(source, destination), "gmp": Gmp(gmp).label}
 
 
 def add_stored(
@@ -67,7 +69,7 @@ def add_stored(
     assert counted is not None  # `look` without patience waits
     samples.add("waybill_dedup_messages", counted.value)
     samples.add("waybill_dedup_capacity_messages", settings.reliability.dedup_capacity)
-    _add_deliveries(samples, names, figures)
+    _add_deliveries(samples, names, store.counters)
     _add_counters(samples, store.counters, deployment)
     slots = figures.slots()
     _add_nonces(samples, names, slots, now)
@@ -157,20 +159,22 @@ def _add_outbox(samples: Samples, names: _Names, counts: Iterable[QueueCount], n
             samples.add("waybill_outbox_oldest_seconds", max(0.0, now - oldest), **labels)
 
 
-def _add_deliveries(samples: Samples, names: _Names, figures: Figures) -> None:
-    for seen in figures.observed():
-        samples.add("waybill_observed_total", seen.count, **names.queue(seen))
-    for done in figures.deliveries():
-        labels = names.queue(done)
-        samples.add("waybill_deliveries_total", done.count, **labels)
+def _add_deliveries(samples: Samples, names: _Names, counters: Counters) -> None:
+    for queue, count in counters.counted(Counted.OBSERVED).items():
+        samples.add("waybill_observed_total", count, **names.queue(*queue))
+    seconds, delivered = counters.counted(Counted.DELIVERY_SECONDS), counters.counted(Counted.DELIVERED)
+    for queue in sorted({labels[:3] for labels in delivered}):
+        places = range(len(LATENCY_BOUNDS) + 1)
+        *within, count = accumulate(int(delivered.get((*queue, place), 0)) for place in places)
+        samples.add("waybill_deliveries_total", count, **names.queue(*queue))
         samples.add_histogram(
-            "waybill_delivery_seconds", LATENCY_BOUNDS, done.within, done.seconds, done.count, **labels
+            "waybill_delivery_seconds", LATENCY_BOUNDS, within, seconds.get(queue, 0.0), count, **names.queue(*queue)
         )
-    for again in figures.tried_again():
-        samples.add("waybill_delivery_retries_total", again.count, **names.queue(again))
-    for failed in figures.failures():
-        kind, code = failed.kind.value, failed.code
-        samples.add("waybill_delivery_failures_total", failed.count, **names.queue(failed), kind=kind, code=code)
+    for queue, count in counters.counted(Counted.TRIED_AGAIN).items():
+        samples.add("waybill_delivery_retries_total", count, **names.queue(*queue))
+    for (source, destination, gmp, kind, code), count in counters.counted(Counted.FAILED).items():
+        labels = names.queue(source, destination, gmp)
+        samples.add("waybill_delivery_failures_total", count, **labels, kind=kind, code=code)
 
 
 def _add_counters(samples: Samples, counters: Counters, deployment: Deployment) -> None:

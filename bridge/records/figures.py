@@ -8,9 +8,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
-from bridge.protocol.failures import FailureKind
 from bridge.protocol.gmps import Gmp
 from bridge.records.transactions import SlotState
 
@@ -31,40 +30,8 @@ class Counted(StrEnum):
     PUBLISHED = "published"  # stream, or `REFUSED`
 
 
-CounterKey = tuple[Counted, tuple[int | str, ...]]
+CounterKey = tuple[Counted, tuple[Any, ...]]
 """A counter and its labels."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueSum:
-    """A count for one lane and GMP."""
-
-    source_chain: int
-    destination_chain: int
-    gmp: Gmp
-    count: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeliverySum(QueueSum):
-    """The deliveries of one lane and GMP.
-
-    Attributes:
-        within: For each of `LATENCY_BOUNDS`, the number of deliveries that took at most that long from
-            observation to delivery.
-        seconds: Sum of the deliveries' durations.
-    """
-
-    within: tuple[int, ...]
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailureSum(QueueSum):
-    """The failed tries of one lane and GMP with one error code."""
-
-    kind: FailureKind
-    code: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 from sqlalchemy import Connection, select
 
@@ -23,13 +24,13 @@ class Counters:
         with self._database.transaction() as connection:
             add_counts(connection, counts)
 
-    def counted(self, what: Counted) -> dict[tuple[int | str, ...], float]:
+    def counted(self, what: Counted) -> dict[tuple[Any, ...], float]:
         """Returns every counter of one kind, by label values."""
         with self._database.reading() as connection:
             return counted(connection, what)
 
 
-def counted(connection: Connection, what: Counted) -> dict[tuple[int | str, ...], float]:
+def counted(connection: Connection, what: Counted) -> dict[tuple[Any, ...], float]:
     """See `Counters.counted`."""
     query = select(counters.c.labels, counters.c.value).where(counters.c.what == what).order_by(counters.c.labels)
     return {tuple(json.loads(labels)): value for labels, value in connection.execute(query)}

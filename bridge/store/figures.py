@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, func, null, select
 
-from bridge.protocol.failures import FailureKind
 from bridge.protocol.gmps import Gmp
 from bridge.records.figures import (
-    LATENCY_BOUNDS,
-    Counted,
-    DeliverySum,
-    FailureSum,
-    QueueSum,
     SlotSum,
     Tried,
 )
 from bridge.records.transactions import SlotState
-from bridge.store.counters import counted
 from bridge.store.database import Database
 from bridge.store.tables import outbox, outbox_failures, slot_parts, slots
 
@@ -30,46 +22,6 @@ class Figures:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def observed(self) -> list[QueueSum]:
-        """Counts all dispatches ever observed. A dispatch that a reorg removed and added again counts twice."""
-        return self._by_queue(Counted.OBSERVED)
-
-    def deliveries(self) -> list[DeliverySum]:
-        """Returns the totals of all deliveries so far. A replayed delivery counts again."""
-        with self._database.reading() as connection:
-            counts: Mapping[tuple[Any, ...], float] = counted(connection, Counted.DELIVERED)
-            seconds: Mapping[tuple[Any, ...], float] = counted(connection, Counted.DELIVERY_SECONDS)
-        return [
-            DeliverySum(
-                source_chain=source,
-                destination_chain=destination,
-                gmp=Gmp(gmp),
-                count=_up_to(counts, queue, len(LATENCY_BOUNDS)),
-                within=tuple(_up_to(counts, queue, bucket) for bucket in range(len(LATENCY_BOUNDS))),
-                seconds=seconds.get(queue, 0.0),
-            )
-            for queue in sorted({key[:3] for key in counts})
-            for source, destination, gmp in (queue,)
-        ]
-
-    def failures(self) -> list[FailureSum]:
-        """Counts all failures so far."""
-        return [
-            FailureSum(
-                source_chain=source,
-                destination_chain=destination,
-                gmp=Gmp(gmp),
-                kind=FailureKind(kind),
-                code=code,
-                count=count,
-            )
-            for (source, destination, gmp, kind, code), count in self._counted(Counted.FAILED)
-        ]
-
-    def tried_again(self) -> list[QueueSum]:
-        """Counts the failures that were followed by another try."""
-        return self._by_queue(Counted.TRIED_AGAIN)
-
     def slots(self) -> list[SlotSum]:
         """Counts the relayer's nonces by state."""
         key = (slots.c.chain_id, slots.c.account, slots.c.state)
@@ -78,16 +30,6 @@ class Figures:
             SlotSum(chain_id=chain_id, account=account, state=SlotState(state), count=count, oldest=oldest)
             for chain_id, account, state, count, oldest in self._database.rows(query)
         ]
-
-    def _by_queue(self, what: Counted) -> list[QueueSum]:
-        return [
-            QueueSum(source_chain=source, destination_chain=destination, gmp=Gmp(gmp), count=count)
-            for (source, destination, gmp), count in self._counted(what)
-        ]
-
-    def _counted(self, what: Counted) -> list[tuple[tuple[Any, ...], int]]:
-        with self._database.reading() as connection:
-            return [(labels, int(count)) for labels, count in sorted(counted(connection, what).items())]
 
     def recent(self, since: float) -> list[Tried]:
         """Returns every try that ended after `since` (Unix seconds), oldest first."""
@@ -130,8 +72,3 @@ def _by_delivery(value: ColumnElement[Any]) -> Select[Any]:
     key = (outbox.c.message_id, outbox.c.gmp)
     parts = select(*key, value).join(slot_parts, slot_parts.c.transaction_key == outbox.c.event_id)
     return parts.join(slots, slots.c.slot_id == slot_parts.c.slot_id).group_by(*key)
-
-
-def _up_to(counts: Mapping[tuple[Any, ...], float], queue: tuple[Any, ...], bucket: int) -> int:
-    """Returns how many deliveries of a queue are in the buckets up to the given one."""
-    return int(sum(counts.get((*queue, place), 0) for place in range(bucket + 1)))

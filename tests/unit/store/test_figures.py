@@ -9,7 +9,7 @@ import pytest
 from bridge.protocol.failures import Failure, FailureKind
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.ports import Call, Fees
-from bridge.records.figures import Counted, Tried
+from bridge.records.figures import Counted, Tried, latency_place
 from bridge.records.outbox import Dead, Delivered, ObservedDelivery, OutboxEntry, OutboxState, TryAgain, event_id_of
 from bridge.records.transactions import (
     BatchedCall,
@@ -95,7 +95,7 @@ def test_failure_counts_as_a_retry_unless_fatal(store: Store) -> None:
         ],
         300,
     )
-    assert [(figure.gmp, figure.count) for figure in store.figures.tried_again()] == [(Gmp.AXELAR, 4)]
+    assert store.counters.counted(Counted.TRIED_AGAIN) == {(ALPHA, BETA, Gmp.AXELAR): 4}
 
 
 def test_counters_never_fall(store: Store) -> None:
@@ -103,18 +103,21 @@ def test_counters_never_fall(store: Store) -> None:
     deliver(store, Gmp.AXELAR, 201, 202, 203)
     entries = store.outbox.listed(state=OutboxState.DELIVERED)
     store.outbox.confirm([entries[0].event_id], 210)
-    figures = (store.figures.observed, store.figures.deliveries, store.figures.failures, store.figures.tried_again)
-    before = [figure() for figure in figures]
+    kinds = (Counted.OBSERVED, Counted.DELIVERED, Counted.DELIVERY_SECONDS, Counted.FAILED, Counted.TRIED_AGAIN)
+    before = [store.counters.counted(kind) for kind in kinds]
+    assert before[:2] == [
+        {(ALPHA, BETA, Gmp.HYPERLANE): 3, (ALPHA, BETA, Gmp.AXELAR): 3},
+        {(ALPHA, BETA, Gmp.AXELAR, latency_place(101)): 3},
+    ]
     assert store.outbox.forget(300, 1) == 1
     store.outbox.replay(entries[1].event_id, "an operator", 220)
-    assert [figure() for figure in figures] == before
+    assert [store.counters.counted(kind) for kind in kinds] == before
     undone = Failure(at=220, kind=FailureKind.UNDONE, code="Undone", message="it is gone")
     store.outbox.reopen(entries[2].event_id, undone, 220)
     store.observations.rewind(ALPHA, None, 230)  # takes back what no worker had, over Hyperlane
-    assert store.figures.observed() == before[0]
+    assert store.counters.counted(Counted.OBSERVED) == before[0]
     assert claimed(store, Gmp.AXELAR, 240) == []
-    (delivered,) = store.figures.deliveries()
-    assert (delivered.gmp, delivered.count) == (Gmp.AXELAR, 3), "what was orphaned is not delivered again"
+    assert store.counters.counted(Counted.DELIVERED) == before[1], "what was orphaned is not delivered again"
 
 
 def test_counters_add_up_what_every_process_counted(store: Store) -> None:
