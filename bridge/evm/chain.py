@@ -166,9 +166,8 @@ class EvmChain:
         """See `Chain.logs`. Splits a range in half if the node rejects it as too large."""
         if first > last or not addresses or not topics:
             return []
-        what, span = f"blocks {first} to {last}", {"fromBlock": hex(first), "toBlock": hex(last)}
         try:
-            return await self._logs(what, span, addresses, topics, lambda log: first <= log.block_number <= last)
+            return await self._logs(first, last, addresses, topics)
         except RpcError as error:
             if not isinstance(error, RangeTooLargeError) or first == last:
                 raise as_port_error(error, self._chain_id) from error
@@ -176,31 +175,28 @@ class EvmChain:
             lower = await self.logs(first, middle, addresses, topics)
             return lower + await self.logs(middle + 1, last, addresses, topics)
 
-    async def _logs(
-        self,
-        what: str,
-        span: Mapping[str, str],
-        addresses: Sequence[str],
-        topics: Sequence[bytes],
-        is_within: Callable[[Log], bool],
-    ) -> list[Log]:
-        criteria = {**span, "address": list(addresses), "topics": [[_hex(topic) for topic in topics]]}
+    async def _logs(self, first: int, last: int, addresses: Sequence[str], topics: Sequence[bytes]) -> list[Log]:
         wanted, emitters = set(topics), {address.lower() for address in addresses}
 
         def decoder(answer: Any) -> list[Log]:
             entries = to_logs(answer)
             for log in entries:
-                if not (is_within(log) and log.address.lower() in emitters and log.topics and log.topics[0] in wanted):
+                is_within = first <= log.block_number <= last and log.address.lower() in emitters
+                if not (is_within and log.topics and log.topics[0] in wanted):
                     raise ValueError(
                         f"block {log.block_number}, index {log.log_index}, of {log.address} is outside the "
                         "requested range or addresses"
                     )
             return entries
 
-        request = Request("eth_getLogs", (criteria,))
-        logs: list[Log] = await self._endpoints.agreed(
-            request, decoder_of(f"the response with logs of {what}", decoder)
-        )
+        criteria = {
+            "fromBlock": hex(first),
+            "toBlock": hex(last),
+            "address": list(addresses),
+            "topics": [[_hex(topic) for topic in topics]],
+        }
+        read = decoder_of(f"the response with logs of blocks {first} to {last}", decoder)
+        logs: list[Log] = await self._endpoints.agreed(Request("eth_getLogs", (criteria,)), read)
         return logs
 
     async def call(self, call: Call, *, sender: str | None = None, block: int | None = None) -> bytes:
@@ -220,14 +216,11 @@ class EvmChain:
         Raises:
             UnansweredError: no endpoint responds, or none supports eth_simulateV1.
         """
-        blocks = [{"calls": [_to_json(call, sender)]} for call in calls]
-        request = Request("eth_simulateV1", ({"blockStateCalls": blocks, "validation": False}, "latest"))
-        try:
-            # Endpoints may simulate on different heads, so only the calls' results must agree.
-            answer = await self._endpoints.agreed(request, decoder_of("a simulation", _to_simulated))
-        except RpcError as error:
-            raise as_port_error(error, self._chain_id) from error
-        results: list[Simulated] = answer
+        blocks = {"blockStateCalls": [{"calls": [_to_json(call, sender)]} for call in calls], "validation": False}
+        # Endpoints may simulate on different heads, so only the calls' results must agree.
+        results: list[Simulated] = await self._look_up(
+            "a simulation", _to_simulated, "eth_simulateV1", blocks, "latest"
+        )
         if len(results) != len(calls):
             raise UnansweredError(f"{self._name} returned results for {len(results)} of {len(calls)} simulated calls")
         return results
