@@ -63,7 +63,6 @@ class Section:
 
     title: str
     note: Cell = ""
-    tone: str = ""  # of the note
     facts: Sequence[tuple[str, Cell]] = field(default=())
     table: Table | None = None
     command: str = ""
