@@ -32,8 +32,8 @@ from bridge.queries.explain import (
     stored_pauses,
     unknown_without,
 )
-from bridge.queries.gmp_pauses import GmpPause, gmp_pauses
 from bridge.queries.index_lag import IndexLag
+from bridge.queries.lanes import GmpPause, gmp_pauses
 from bridge.queries.messages import explanation_value
 from bridge.relayer.policies import Policies
 from bridge.service.connections import connected, newest_blocks

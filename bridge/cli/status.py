@@ -17,7 +17,7 @@ from bridge.evm.chain import EvmChain
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.ports import Block
 from bridge.protocol.times import readable
-from bridge.queries.gmp_pauses import GmpPause, gmp_pauses
+from bridge.queries.lanes import GmpPause, gmp_pauses
 from bridge.queries.overview import chain_value, overview_value, pause_value, stream_value, sync_value
 from bridge.service.connections import ask_chains
 

@@ -25,9 +25,8 @@ from bridge.protocol.message import EnvelopeError, Kind, Message, decode_envelop
 from bridge.protocol.status import Status
 from bridge.protocol.text import MOST_QUOTED, shortened
 from bridge.queries.advice import Act, Circumstances, Offer, Standing, lane_pause, next_action, offers
-from bridge.queries.gmp_pauses import GmpPause
 from bridge.queries.index_lag import IndexLag
-from bridge.queries.lanes import chain_name, gmp_name
+from bridge.queries.lanes import GmpPause, chain_name, gmp_name
 from bridge.records.dead_letters import LetterStatus
 from bridge.records.jobs import ExecutionJob, ExecutionState, RetryJob, RetryState, SyncJob
 from bridge.records.outbox import STUCK_AFTER, OutboxEntry, OutboxState

@@ -1,16 +1,19 @@
-"""Queries about lanes and GMPs: names, pauses, queues and latencies."""
+"""Queries about chains, lanes and GMPs: names, pauses, queues, and the index's progress."""
 
 from __future__ import annotations
 
+import asyncio
+import time
+from dataclasses import dataclass
 from typing import Any
 
-from bridge.protocol.deployment import Deployment
-from bridge.protocol.gmps import gmp_title
-from bridge.protocol.indexed import (
-    ChainRecord,
-)
+from bridge.evm.routers import RouterReader
+from bridge.protocol.deployment import ChainDeployment, Deployment
+from bridge.protocol.gmps import Gmp, gmp_title
+from bridge.protocol.indexed import ChainRecord, PausedThing
 from bridge.protocol.lanes import Lane, LaneChange, LaneState
-from bridge.protocol.times import iso
+from bridge.protocol.ports import Chain
+from bridge.protocol.times import iso, utc
 from bridge.records.outbox import QueueCount
 from bridge.store.lanes import Lanes
 
@@ -105,3 +108,30 @@ def is_late(chain: ChainRecord, max_lag: float) -> bool:
     `max_lag` is in seconds, like the setting of that name.
     """
     return chain.halted is not None or chain.lag_seconds > max_lag
+
+
+@dataclass(frozen=True, slots=True)
+class GmpPause:
+    """A pause of a GMP on a router. The router neither sends nor receives over the GMP, and ignores its receipts."""
+
+    gmp: Gmp
+    chain_id: int
+    until: int  # Unix seconds
+
+    @property
+    def text(self) -> str:
+        """Describes the pause, without the chain's name."""
+        return f"{self.gmp.title} is paused until {utc(self.until)} UTC"
+
+
+async def gmp_pauses(here: ChainDeployment, chain: Chain) -> list[GmpPause]:
+    """Reads the pauses of GMPs on one chain, in order of GMP.
+
+    Raises:
+        UnansweredError: no endpoint responds.
+    """
+    router, gmps = RouterReader(chain, here.router), sorted(here.gmp_numbers)
+    asked = asyncio.gather(*(router.paused_until(PausedThing.GMP, int(gmp)) for gmp in gmps))
+    head, ends = await asyncio.gather(chain.head(), asked)
+    now = max(time.time(), head.timestamp)  # a chain's clock may be ahead, or stand still without blocks
+    return [GmpPause(gmp, here.chain_id, until) for gmp, until in zip(gmps, ends, strict=True) if until > now]

@@ -7,8 +7,7 @@ from typing import Any, Final
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.indexed import Index
 from bridge.protocol.times import iso, iso_milliseconds
-from bridge.queries.gmp_pauses import GmpPause
-from bridge.queries.lanes import chain_name, lane_change_value, lane_name, queue_value
+from bridge.queries.lanes import GmpPause, chain_name, lane_change_value, lane_name, queue_value
 from bridge.records.jobs import UNRESOLVED, RetryJob, SyncJob, SyncState, totals
 from bridge.records.streams import StreamStatus
 from bridge.relayer.breaker import BREAKER, breakers
