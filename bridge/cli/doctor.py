@@ -32,7 +32,7 @@ from bridge.protocol.ports import CallRevertedError, TerminalError, TransientErr
 from bridge.service.connections import connected
 from bridge.service.keys import paying_signers, tripwire_signer
 from bridge.service.settings import Settings, check_chains
-from bridge.service.startup_checks import check_tripwire
+from bridge.service.startup_checks import check_relayer, check_tripwire
 from bridge.settings import SettingsError, unknown_variables
 
 _SECONDS: Final = 3.0
@@ -145,9 +145,12 @@ def _findings(workspace: Workspace, *, offline: bool) -> Iterator[Finding]:
 
 
 def _relayer(subject: _Subject) -> Iterator[Finding]:
-    subject.workspace.check_relayer(subject.settings)
+    is_devnet = subject.deployment.network == DEVNET
+    check_relayer(subject.settings, subject.deployment, has_attesters=is_devnet)
+    if subject.settings.store.startswith("sqlite:"):
+        _ = subject.workspace.store  # raises an error if it is configured but does not exist
     yield Finding("relayer run", "can start")
-    if subject.deployment.network != DEVNET:
+    if not is_devnet:
         chosen = subject.settings.attestations.by_gmp(is_testnet=is_testnet(subject.deployment))
         gmps = frozenset[Gmp]().union(*(chain.gmp_numbers for chain in subject.deployment.chains))
         asked = {gmp.label: chosen.get(gmp) for gmp in sorted(gmps & subject.settings.gmps)}

@@ -20,6 +20,7 @@ from bridge.protocol.deployment import DeploymentError, NoSuchChainError
 from bridge.protocol.errors import StoreError
 from bridge.protocol.gmps import UnknownGmpError
 from bridge.protocol.ports import CallRevertedError, TerminalError, TransientError
+from bridge.queries.lanes import LaneHaltedError
 from bridge.records.dead_letters import BrokenLogError
 from bridge.relayer.delivery_commits import CommitsHaltedError
 from bridge.service.listening import ListeningError
@@ -53,6 +54,7 @@ _ENDS: Final[tuple[tuple[type[Exception], ExitCode, str | None], ...]] = (
     (NotIncludedError, ExitCode.FAILED, "waybill status"),
     (RefusedError, ExitCode.FAILED, None),
     (StoreError, ExitCode.FAILED, "waybill doctor"),
+    (LaneHaltedError, ExitCode.FAILED, "waybill lane list"),
     (CommitsHaltedError, ExitCode.FAILED, "waybill relayer run"),
     (DecisionError, ExitCode.FAILED, "waybill dlq list"),
     (BrokenLogError, ExitCode.FAILED, "waybill dlq verify"),

@@ -12,7 +12,7 @@ from bridge.cli import options
 from bridge.cli.output import CliError, UsageError, result, rows_table
 from bridge.cli.workspace import Workspace
 from bridge.protocol.lanes import Lane, LaneState
-from bridge.queries.lanes import LaneHaltedError, change_lane, lane_change_value
+from bridge.queries.lanes import change_lane, lane_change_value
 
 app = typer.Typer(help="Pause and resume deliveries on a lane.", no_args_is_help=True)
 
@@ -101,7 +101,8 @@ def _set_state(ends: tuple[str, str], state: LaneState, reason: str, by: str | N
 
     Raises:
         UsageError: a chain is unknown.
-        CliError: no relayer has run yet, or the lane is halted and can't be paused.
+        CliError: no relayer has run yet.
+        LaneHaltedError: the lane is halted and can't be paused.
     """
     workspace = Workspace.current()
     deployment = workspace.deployment()
@@ -110,9 +111,6 @@ def _set_state(ends: tuple[str, str], state: LaneState, reason: str, by: str | N
         if store is None:
             raise CliError("no relayer has run here yet, so there is no store", next_step="waybill relayer run")
         who, now = by or getpass.getuser(), time.time()
-        try:
-            change, changed = change_lane(deployment, store.lanes, lane, state=state, reason=reason, by=who, now=now)
-        except LaneHaltedError as error:
-            raise CliError(str(error), next_step="waybill lane list") from error
+        change, changed = change_lane(deployment, store.lanes, lane, state=state, reason=reason, by=who, now=now)
     value = {**lane_change_value(change, deployment), "changed": changed}
     result(value, f"{value['lane']} is {state}" + ("" if changed else " already"))

@@ -115,8 +115,7 @@ def set_role(
 
     Example: waybill role set guardian 0x2222222222222222222222222222222222222222 --chains beta
     """
-    workspace, named = Workspace.current(), _account(account)
-    wanted = named_chains(workspace.deployment(), chains)
+    named = _account(account)
 
     async def present(here: ChainDeployment, chain: EvmChain, of: str) -> str:
         asked = ("retrierOf", of) if role is Role.RETRIER else (role.value,)
@@ -127,7 +126,7 @@ def set_role(
             return []
         return [Transaction(str(role), here.router, role.call(named))]
 
-    _carry_out(workspace, wanted, f"role {role}", steps)
+    _carry_out(chains, f"role {role}", steps)
 
 
 @app.command()
@@ -144,7 +143,7 @@ def transfer(
 
     Example: waybill role transfer 0x1111111111111111111111111111111111111111
     """
-    workspace, named = Workspace.current(), _account(account)
+    named = _account(account)
     done = "no longer offered" if named == _NOBODY else "offered"
 
     async def steps(here: ChainDeployment, chain: EvmChain, by: str) -> list[Transaction]:
@@ -155,8 +154,7 @@ def transfer(
             if one.pending.lower() != named.lower() and (one.address == here.router or one.owner.lower() == by.lower())
         ]
 
-    wanted = named_chains(workspace.deployment(), chains)
-    _carry_out(workspace, wanted, "role transfer", steps)
+    _carry_out(chains, "role transfer", steps)
 
 
 @app.command()
@@ -168,7 +166,6 @@ def accept(
 
     Example: waybill --signer owner role accept
     """
-    workspace = Workspace.current()
 
     async def steps(here: ChainDeployment, chain: EvmChain, by: str) -> list[Transaction]:
         owned = await _owned(here, chain)
@@ -182,15 +179,18 @@ def accept(
             Transaction(f"{one.name} accepted", one.address, _OWNED.encode("acceptOwnership")) for one in offered_to_it
         ]
 
-    wanted = named_chains(workspace.deployment(), chains)
-    _carry_out(workspace, wanted, "role accept", steps)
+    _carry_out(chains, "role accept", steps)
 
 
-def _carry_out(workspace: Workspace, chains: list[ChainDeployment], name: str, steps: Steps) -> None:
+def _carry_out(chains: str | None, name: str, steps: Steps) -> None:
+    """Sends the calls to the named chains, or to all of them; see `carry_out`."""
+    workspace = Workspace.current()
+
     async def after(here: ChainDeployment, chain: EvmChain) -> dict[str, Any]:
         return {"roles": (await _roles(here, chain, ()))["roles"]}
 
-    carry_out(workspace, chains, name, steps, then="`waybill role show` shows it", after=after)
+    wanted = named_chains(workspace.deployment(), chains)
+    carry_out(workspace, wanted, name, steps, then="`waybill role show` shows it", after=after)
 
 
 async def _owned(here: ChainDeployment, chain: EvmChain) -> list[_Owned]:

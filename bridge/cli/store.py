@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -58,15 +59,12 @@ def restore(
         """Connects before restoring, since a restored store with unreconciled nonces could reuse them."""
         async with connected(deployment, settings) as chains:
             copied = restore_store(path, settings.store, replace=replace)
-            opened = open_store(settings.store)
-            try:
+            with closing(open_store(settings.store)) as opened:
                 found = [
                     await reconcile_nonces(chains[chain_id], account, opened.transactions, SystemClock())
                     for chain_id, account in copied.accounts
                     if chain_id in chains
                 ]
-            finally:
-                opened.close()
         return copied, sum(found)
 
     copied, taken = asyncio.run(put_back())

@@ -200,21 +200,6 @@ class Workspace:
         self.state.mkdir(parents=True, exist_ok=True)
         return settings
 
-    def check_relayer(self, settings: Settings) -> None:
-        """Checks that `waybill relayer run` can start, without connecting to anything.
-
-        See `startup_checks.check_relayer`.
-
-        Raises:
-            CliError: the network is not deployed, or a configured SQLite store does not exist.
-            SettingsError: the settings are incomplete.
-        """
-        from bridge.service.startup_checks import check_relayer
-
-        check_relayer(settings, self.deployment(), has_attesters=self.network == DEVNET)
-        if settings.store.startswith("sqlite:"):
-            _ = self.store
-
     @asynccontextmanager
     async def open_relayer(self, settings: Settings, index: IndexSource | None = None) -> AsyncIterator[RelayerService]:
         """Opens the network's relayer; see `relayer_service.open_relayer`. A devnet provides its own attesters."""

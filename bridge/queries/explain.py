@@ -64,11 +64,6 @@ class GmpProgress:
     letter: str | None  # the id of its dead letter
     receipt: ReceiptRecord | None  # the index's record of its deliveries
 
-    @property
-    def name(self) -> str:
-        """Returns the GMP's name."""
-        return gmp_name(self.gmp)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
@@ -678,7 +673,7 @@ def _silences(facts: _Facts, now: float) -> list[str]:
                 if progress.gmp in facts.left_out and progress.stage in _UNDELIVERED
                 else _silence(progress, now)
             )
-            named.setdefault(words, []).append(progress.name)
+            named.setdefault(words, []).append(gmp_name(progress.gmp))
     return [f"{' and '.join(names)} {words}" for words, names in named.items()]
 
 

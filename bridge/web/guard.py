@@ -8,7 +8,7 @@ from __future__ import annotations
 import hmac
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping
-from ipaddress import IPv6Address, ip_address
+from ipaddress import ip_address, ip_network
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -28,8 +28,6 @@ _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
 """For files whose address changes with their content."""
-
-_IPV6_HOST: Final = (1 << 64) - 1
 
 Refuse = Callable[[Request, int, str], Response]
 """Returns the response to a rejected request, given status and text."""
@@ -102,7 +100,7 @@ def client_of(request: Request) -> str:
         address = ip_address(host)
     except ValueError:
         return host
-    return str(IPv6Address(int(address) & ~_IPV6_HOST)) if isinstance(address, IPv6Address) else host
+    return host if address.version == 4 else str(ip_network((address, 64), strict=False))
 
 
 def is_operator(request: Request, token: SecretStr | None) -> bool:
