@@ -29,7 +29,7 @@ class TransactionMonitor:
         self._chain = account.chain
         self._finality = finality
         self._count: int | None = None  # number of the account's included transactions, as last read
-        self._seen: tuple[bytes, int] | None = None  # the last head, and the final height at that time
+        self._seen: tuple[bytes, BlockRef | None] | None = None  # the last head, and the final block at that time
         self._checked_at = 0.0  # time of the last check
         self._foreign_since: dict[int, float] = {}  # by slot: time since which another transaction has its nonce
         self._gap_since: float | None = None
@@ -93,7 +93,7 @@ class TransactionMonitor:
         checked_at = self._account.clock.now()
         head = await self._chain.head()
         self._block_gas = head.gas_limit
-        seen = (head.hash, self._finality.height())
+        seen = (head.hash, self._finality.block())
         if seen != self._seen:
             await self._check_included()
             await self._read_count()

@@ -109,12 +109,12 @@ def add_streams(samples: Samples, streams: Streams, now: float) -> None:
 
 
 def _add_spending(samples: Samples, names: _Names, spending: Spending, bounds: SpendBounds, now: float) -> None:
-    for spent in spending.lanes(now):
-        lane = names.lane(spent.lane.source_chain, spent.lane.destination_chain)
-        samples.add("waybill_spend_reserved_wei", spent.wei, chain=names.chain(spent.chain_id), **lane)
+    for (spent_on, chain_id), wei in spending.lanes(now).items():
+        lane = names.lane(spent_on.source_chain, spent_on.destination_chain)
+        samples.add("waybill_spend_reserved_wei", wei, chain=names.chain(chain_id), **lane)
         limit = bounds.lane
         if limit is not None:
-            samples.add("waybill_spend_limit_wei", limit, chain=names.chain(spent.chain_id), **lane)
+            samples.add("waybill_spend_limit_wei", limit, chain=names.chain(chain_id), **lane)
     waiting = Counter((one.lane, one.bound) for one in spending.blocked(since=now - _BLOCKED_SECONDS))
     for (blocked_lane, bound), count in sorted(waiting.items()):
         lane = names.lane(blocked_lane.source_chain, blocked_lane.destination_chain)

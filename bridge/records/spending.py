@@ -179,15 +179,6 @@ UNBOUNDED: Final = SpendBounds()
 
 
 @dataclass(frozen=True, slots=True)
-class LaneSpent:
-    """The cost of a lane on a chain today, in wei."""
-
-    lane: Lane
-    chain_id: int
-    wei: int
-
-
-@dataclass(frozen=True, slots=True)
 class Blocked:
     """Work that a bound blocks.
 

@@ -56,12 +56,12 @@ class Confirmation:
         self._finality = finality
         self._head = head or chain.head
         self._missing = MissingBlocks(clock)
-        self._seen: tuple[bytes, int] | None = None
+        self._seen: tuple[bytes, BlockRef | None] | None = None
 
     async def step(self) -> bool:
         """Confirms deliveries in final blocks, and reopens those whose block was reorged away."""
         head = await self._head()
-        seen = (head.hash, self._finality.height())
+        seen = (head.hash, self._finality.block())
         if seen == self._seen:
             return False
         by_block = self._outbox.unconfirmed(self._chain.chain_id)

@@ -307,10 +307,6 @@ class Finality:
     observations: Observations
     chain_id: int
 
-    def height(self) -> int:
-        """Returns the height of the highest final block, or −1."""
-        return self.observations.final_height(self.chain_id)
-
     def block(self) -> BlockRef | None:
         """Returns the highest final block, or None."""
         return self.observations.final_block(self.chain_id)

@@ -14,7 +14,6 @@ from bridge.records.spending import (
     GWEI,
     Blocked,
     Bound,
-    LaneSpent,
     TotalKey,
     day_of,
     gwei_of,
@@ -57,11 +56,11 @@ class Spending:
         with self._database.reading() as connection:
             return totals_of(connection, keys)
 
-    def lanes(self, now: float) -> list[LaneSpent]:
-        """Returns what each lane has cost on each chain, on the UTC day of `now` (Unix seconds)."""
+    def lanes(self, now: float) -> dict[tuple[Lane, int], int]:
+        """Returns the cost of each lane on each chain in wei, on the UTC day of `now` (Unix seconds)."""
         query = select(spending_totals).where(spending_totals.c.day == day_of(now)).order_by(spending_totals.c.of)
         found = [(lane_of(row["of"]), row["chain_id"], row["gwei"]) for row in self._database.read(query)]
-        return [LaneSpent(lane, chain_id, gwei * GWEI) for lane, chain_id, gwei in found if lane is not None]
+        return {(lane, chain_id): gwei * GWEI for lane, chain_id, gwei in found if lane is not None}
 
     def forget(self, before: float) -> int:
         """Deletes the daily totals before a moment (Unix seconds), and returns how many were deleted.

@@ -14,7 +14,6 @@ from bridge.records.spending import (
     GWEI,
     Blocked,
     Bound,
-    LaneSpent,
     SpendBlockedError,
     SpendBounds,
     SpentFor,
@@ -74,7 +73,7 @@ def test_spending_is_noted_with_the_nonce_and_corrected(store: Store) -> None:
     assert gwei(store, one) == same(2 * ONE + 5)
     store.transactions.include([(slot.slot_id, Inclusion(word("second"), block(6), False, GAS // 4))])
     assert gwei(store, one) == same(2 * ONE // 4)  # what reverts passes on no value
-    assert store.spending.lanes(10.0) == [LaneSpent(LANE, BETA, 2 * COST // 4)]
+    assert store.spending.lanes(10.0) == {(LANE, BETA): 2 * COST // 4}
 
 
 BOUNDS = [
