@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from bridge.protocol.failures import FailureKind
 from bridge.protocol.message import Kind, Message
+from bridge.protocol.status import Status
 from bridge.protocol.text import MOST_QUOTED, shortened
 from bridge.records.dead_letters import ACTION_ROUTE, DeadLetter
 from bridge.records.outbox import OutboxEntry, OutboxState
@@ -17,16 +18,8 @@ _SYSTEMIC: Final = 3  # letters of the same lane, GMP or error within an hour
 _HOUR: Final = 3600  # seconds
 _PAUSED: Final = re.compile(r"\b(Gmp|Lane)Paused\(")
 _QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
+_ENDED: Final = frozenset({Status.EXECUTED, Status.EXPIRED, Status.CANCELLED})
 _GOVERNED: Final = frozenset({Kind.GOVERNANCE_EXECUTE, Kind.REGULATORY_ACTION})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
-    """The message's state on its destination, as far as it is known."""
-
-    executed: bool = False
-    ended: bool = False  # expired, marked or not, or cancelled
-    known: bool = True  # False: the chain did not respond
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +41,7 @@ def analyse(
     *,
     others: Sequence[DeadLetter],
     deliveries: Sequence[OutboxEntry],
-    situation: Situation,
+    status: Status | None,
     replacement: str | None = None,
     now: float,
 ) -> Analysis:
@@ -60,13 +53,13 @@ def analyse(
         message: The original message.
         others: Letters that entered within an hour of this one.
         deliveries: All deliveries of the message.
-        situation: The message's state on its destination.
+        status: The message's state on its destination, expired whether marked or not; None if it is not known.
         replacement: Id of the message that replaces this one by an operator's decision, or None.
         now: Unix seconds.
     """
     permanent, why_permanent = _permanent(document)
     systemic, why_systemic = _systemic(letter, others)
-    hopeless = _hopeless(message, situation, replacement, now)
+    hopeless = _hopeless(message, status, replacement, now)
     alive = [one for one in deliveries if one.state in (OutboxState.PENDING, OutboxState.CLAIMED)]
     governed = systemic or message.kind in _GOVERNED
     if document["gmp"] == ACTION_ROUTE:
@@ -84,14 +77,14 @@ def analyse(
         would_succeed=hopeless or _prospect(permanent=permanent, alive=alive),
         governance=_governance(message, systemic=systemic),
         suggestion=_suggestion(
-            executed=situation.executed,
+            executed=status is Status.EXECUTED,
             hopeless=hopeless,
             replacement=replacement,
             permanent=permanent,
             governed=governed,
             alive=alive,
         ),
-        can_requeue=not (situation.executed or situation.ended or replacement),
+        can_requeue=status not in _ENDED and replacement is None,
     )
 
 
@@ -135,14 +128,14 @@ def _systemic(letter: DeadLetter, others: Sequence[DeadLetter]) -> tuple[bool, s
     return is_systemic, f"{verdict}: other dead letters within an hour of this one: {counted}"
 
 
-def _hopeless(message: Message, situation: Situation, replacement: str | None, now: float) -> str | None:
-    if situation.executed:
+def _hopeless(message: Message, status: Status | None, replacement: str | None, now: float) -> str | None:
+    if status is Status.EXECUTED:
         return "not needed: the message was executed meanwhile"
     if replacement is not None:
         return f"not to be tried: the message was re-issued as {replacement}"
-    if situation.ended:
+    if status in _ENDED:
         return "no: the message has expired or was cancelled on its destination; only a new one could arrive (`waybill dlq decide ID retry`)"
-    if situation.known:
+    if status is not None:
         return None
     if message.expires_at is not None and message.expires_at < now:
         return "not known: its time to live has run out, and the destination does not answer"

@@ -12,7 +12,7 @@ from eth_utils import decode_hex
 from eth_utils.address import to_checksum_address
 
 from bridge.client import Client, RouteRequest
-from bridge.dead_letters.analysis import Analysis, Situation, analyse
+from bridge.dead_letters.analysis import Analysis, analyse
 from bridge.dead_letters.decisions import (
     CONFIRMED_AT,
     GOVERNANCE,
@@ -37,6 +37,7 @@ from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import EnvelopeError, Kind, Message, decode_envelope
 from bridge.protocol.ports import Chain, Clock, TransientError
+from bridge.protocol.status import Status
 from bridge.records.dead_letters import DeadLetter, Decision, LogRecord, RecordKind, Sealer, action_of_letter
 from bridge.records.outbox import ForbiddenTransitionError
 from bridge.store import Store
@@ -118,7 +119,7 @@ def analyse_letter(
     *,
     log: DeadLetterLog,
     store: Store | None,
-    situation: Situation,
+    status: Status | None,
     now: float,
 ) -> Analysis:
     """Answers the four questions about a letter from the letters around it and the message's other deliveries.
@@ -129,7 +130,7 @@ def analyse_letter(
         message: the original message.
         log: log of all letters.
         store: the relayer's store, or None if there is none.
-        situation: the message's state on its destination.
+        status: the message's state on its destination, or None if it is not known.
         now: Unix seconds.
     """
     return analyse(
@@ -138,7 +139,7 @@ def analyse_letter(
         message,
         others=log.dead_letters(since=letter.entered_at - _HOUR, limit=_NEIGHBOURS),
         deliveries=store.outbox.entries(letter.message_id) if store else [],
-        situation=situation,
+        status=status,
         replacement=replacement_of(log, letter.message_id),
         now=now,
     )
@@ -185,9 +186,9 @@ class DeadLetterReview:
         history = self._letters.history(event_id)
         document = latest_document(history)
         message = _message_of(document)
-        situation = await self._situation(message)
+        status = await self._status(message)
         analysis = analyse_letter(
-            letter, document, message, log=self._letters, store=self._store, situation=situation, now=self._clock.now()
+            letter, document, message, log=self._letters, store=self._store, status=status, now=self._clock.now()
         )
         return Opened(letter=letter, document=document, history=history, analysis=analysis)
 
@@ -429,15 +430,16 @@ class DeadLetterReview:
                 "parameter dlq.operator of the account"
             )
 
-    async def _situation(self, message: Message) -> Situation:
+    async def _status(self, message: Message) -> Status | None:
+        """Returns the message's state on its destination, or None if the chain does not respond."""
         try:
             destination = self._deployment.chain(message.destination_chain)
             router = RouterReader(self._chains[destination.chain_id], destination.router)
             progress = await router.progress(message.id)
             expired = await router.is_expired(message)
         except TransientError:
-            return Situation(known=False)
-        return Situation(executed=progress.executed, ended=(progress.ended or expired) and not progress.executed)
+            return None
+        return progress.outcome or (Status.EXPIRED if expired else Status.ROUTED)
 
     async def _reissue_of(self, message: Message) -> Message | None:
         """Returns the lane's next re-issue of the same first message, or None."""

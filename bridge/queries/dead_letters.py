@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bridge.dead_letters.analysis import Analysis, Situation
+from bridge.dead_letters.analysis import Analysis
 from bridge.dead_letters.review import Opened, analyse_letter, latest_document, message_in
 from bridge.protocol.indexed import Index
-from bridge.protocol.message import Message
-from bridge.protocol.status import Status
 from bridge.protocol.times import iso_milliseconds
 from bridge.records.dead_letters import (
     OPEN,
@@ -66,18 +64,10 @@ def read_letter(
     document = latest_document(history)
     message, analysis = message_in(document), _UNREADABLE
     if message is not None:
-        situation = _situation(index, message)
-        analysis = analyse_letter(letter, document, message, log=log, store=store, situation=situation, now=now)
+        record = index.message(message.id) if index else None
+        status = record.status if record else None
+        analysis = analyse_letter(letter, document, message, log=log, store=store, status=status, now=now)
     return Opened(letter=letter, document=document, history=history, analysis=analysis)
-
-
-def _situation(index: Index | None, message: Message) -> Situation:
-    """Returns the situation according to the index. For a decision, the chain itself is queried."""
-    record = index.message(message.id) if index else None
-    if record is None:
-        return Situation(known=False)
-    is_ended = record.status in (Status.EXPIRED, Status.CANCELLED)
-    return Situation(executed=record.status is Status.EXECUTED, ended=is_ended)
 
 
 def letter_acts(letter: DeadLetter, analysis: Analysis) -> tuple[LetterAct, ...]:

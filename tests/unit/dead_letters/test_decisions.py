@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from bridge.dead_letters.analysis import Analysis, Situation, analyse
+from bridge.dead_letters.analysis import Analysis, analyse
 from bridge.dead_letters.decisions import GOVERNANCE, DecisionError, Maker, decision_document, record_decision, signed
 from bridge.dead_letters.integrity import verify
 from bridge.dead_letters.signing import KeySealer
 from bridge.protocol.failures import FailureKind
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
+from bridge.protocol.status import Status
 from bridge.records.dead_letters import Decision, LetterStatus
 from bridge.records.outbox import OutboxState
 from bridge.store.dead_letters import DeadLetterLog
@@ -131,7 +132,9 @@ async def test_waiting_letter_is_never_decided_by_itself() -> None:
     assert len(review.dead_letters.records()) == 1
 
 
-async def analysis(review: DeadLetterService, event_id: str, sent: Message, **situation: bool) -> Analysis:
+async def analysis(
+    review: DeadLetterService, event_id: str, sent: Message, status: Status | None = Status.ROUTED
+) -> Analysis:
     letter = review.dead_letters.letter(event_id)
     assert letter is not None
     document = review.dead_letters.history(event_id)[0].document
@@ -142,7 +145,7 @@ async def analysis(review: DeadLetterService, event_id: str, sent: Message, **si
         sent,
         others=review.dead_letters.dead_letters(limit=None),
         deliveries=review.store.outbox.entries(sent.id),
-        situation=Situation(**situation),
+        status=status,
         now=review.clock.now(),
     )
 
@@ -174,24 +177,25 @@ async def test_shared_lane_gmp_or_error_makes_a_failure_systemic(shared: dict[st
     assert document is not None
     others = [replace(letter, event_id=f"{number}", **shared) for number in range(3)]
     for near, verdict in ((others, "systemic"), (others[:2], "isolated")):
-        found = analyse(letter, document, sent, others=near, deliveries=[], situation=Situation(), now=0).systemic
+        found = analyse(letter, document, sent, others=near, deliveries=[], status=Status.ROUTED, now=0).systemic
         assert found.startswith(f"{verdict}: ")
     assert (
-        counted in analyse(letter, document, sent, others=others, deliveries=[], situation=Situation(), now=0).systemic
+        counted in analyse(letter, document, sent, others=others, deliveries=[], status=Status.ROUTED, now=0).systemic
     )
 
 
 @pytest.mark.parametrize(
-    ("situation", "said"),
+    ("status", "said"),
     [
-        ({"executed": True}, "not needed"),
-        ({"ended": True}, "no: the message has expired"),
-        ({"known": False}, "not known"),
+        (Status.EXECUTED, "not needed"),
+        (Status.EXPIRED, "no: the message has expired"),
+        (Status.CANCELLED, "no: the message has expired"),
+        (None, "not known"),
     ],
 )
-async def test_the_destinations_word_comes_first(situation: dict[str, bool], said: str) -> None:
+async def test_the_destinations_word_comes_first(status: Status | None, said: str) -> None:
     review, sent = DeadLetterService(), message()
-    assert (await analysis(review, await review.die(sent), sent, **situation)).would_succeed.startswith(said)
+    assert (await analysis(review, await review.die(sent), sent, status)).would_succeed.startswith(said)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +239,7 @@ async def failed_for_good(sent: Message, *texts: str, kind: FailureKind = Failur
     assert record.document is not None
     failure = {**record.document["failureHistory"][0], "kind": kind.value}
     document = {**record.document, "failureHistory": [failure | {"errorMessage": text} for text in texts or ("never",)]}
-    return analyse(letter, document, sent, others=[], deliveries=[], situation=Situation(), now=0)
+    return analyse(letter, document, sent, others=[], deliveries=[], status=Status.ROUTED, now=0)
 
 
 async def test_while_another_gmp_still_tries_nothing_is_suggested() -> None:
