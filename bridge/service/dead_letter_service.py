@@ -47,7 +47,6 @@ class DeadLetterService:
         sealer: KeySealer,
     ) -> None:
         """Stores the dependencies. Opens nothing yet, since the letters' database may be unreachable."""
-        self._deployment = deployment
         self._chains = chains
         self._store = store
         self._settings = settings
