@@ -8,20 +8,19 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+import pyarrow as pa
 import structlog
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import col, spark_partition_id, substring
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import spark_partition_id
 
 from bridge.evm.endpoint_policy import EndpointPolicy
-from indexer.decode.events import REGISTRATIONS
+from indexer.jobs.backfill_task import RangeReader
 from indexer.jobs.repair import lake_mismatch
-from indexer.model import schemas
 from indexer.model.errors import FinalityViolatedError
 from indexer.model.settings import IndexSettings, SourceLimits
 from indexer.model.spark_types import spark_schema
-from indexer.pipeline import bronze
+from indexer.pipeline import log_files
 from indexer.pipeline.bronze import FinalBlocks, Lake
-from indexer.sources.backfill_task import RangeReader
 from indexer.sources.chain import ChainConfig, ChainReader
 from indexer.sources.position import HASH_PREFIX, ChainPosition
 from indexer.store.blocks import BlockRange
@@ -49,8 +48,8 @@ def backfill(
 ) -> None:
     """Reads each chain that is far behind its last final block into the lake.
 
-    Executors fetch logs and write them to Delta. A commit holds about a minute's work, so an interruption loses
-    at most that.
+    Executors fetch logs and write them to Parquet files, which the driver adds to the table. A commit holds about a
+    minute's work, so an interruption loses at most that.
 
     Args:
         spark: Spark session.
@@ -130,41 +129,29 @@ def _read_into_lake(
     in another task's blocks.
     """
     while True:
-        logs = _read(spark, chain, limits, blocks).persist()
-        try:
-            new = _adapters_in(logs) - chain.emitters.adapters
-            if not new:
-                bronze.append(logs, lake, chain.chain_id, blocks)
-                return chain
-        finally:
-            logs.unpersist()
+        files = _read(spark, chain, limits, lake, blocks)
+        new = log_files.adapters_in(files) - chain.emitters.adapters
+        if not new:
+            lake.add(files, chain.chain_id, blocks)
+            return chain
+        log_files.delete(lake.folder, files)
         log.info("reading again with adapters missing from the deployment", chain=chain.chain_id, adapters=len(new))
         chain = chain.with_adapters(new)
 
 
-def _read(spark: SparkSession, chain: ChainConfig, limits: SourceLimits, blocks: FinalBlocks) -> DataFrame:
-    """Returns the logs of a range with the schema `schemas.LOGS`, read by executors."""
+def _read(spark: SparkSession, chain: ChainConfig, limits: SourceLimits, lake: Lake, blocks: FinalBlocks) -> pa.Table:
+    """Returns the files with the logs of a range, as `log_files.FILES`. Executors read the chain and write the files."""
     plan = TaskPlan.of(blocks.last - blocks.first + 1, _cores(spark), chain.endpoints)
     task = RangeReader(
         chain=replace(chain, endpoints=replace(chain.endpoints.shared_by(plan.tasks), try_seconds=_TRY_SECONDS)),
         limits=limits,
         final=(blocks.last, blocks.last_hash),
         step=plan.step,
+        folder=lake.folder,
         at_once=plan.at_once,
     )
     starts = spark.range(blocks.first, blocks.last + 1, plan.step, plan.tasks)
-    return starts.mapInArrow(task, spark_schema(schemas.LOGS))
-
-
-def _adapters_in(logs: DataFrame) -> set[bytes]:
-    """Returns the adapters (20 bytes each) that routers registered.
-
-    They are few, so they are collected in the driver.
-    """
-    registers = col("address") == col("router")
-    registers &= substring("topics", 1, 32).isin(*[bytearray(topic) for topic in REGISTRATIONS])
-    found = logs.where(registers).select(substring("topics", 77, 20).alias("adapter")).distinct().collect()
-    return {bytes(row["adapter"]) for row in found}
+    return starts.mapInArrow(task, spark_schema(log_files.FILES)).toArrow()
 
 
 def _cores(spark: SparkSession) -> int:

@@ -19,6 +19,7 @@ from indexer.model import schemas
 from indexer.model.dictionary import described, description
 from indexer.model.errors import IndexerError, LakeVersionError, RangeGapError
 from indexer.model.storage_location import StorageLocation
+from indexer.pipeline import log_files
 from indexer.pipeline.files import explained
 
 if TYPE_CHECKING:  # readers without Spark import this module
@@ -132,12 +133,26 @@ class Lake:
             RangeGapError: a chain's blocks do not directly follow those in the lake.
         """
         self.check_follows(blocks)
-        properties = CommitProperties(
-            custom_metadata={"userMetadata": commit_metadata(blocks)},
-            app_transactions=[Transaction(str(chain), range_.last) for chain, range_ in blocks.items()],
-        )
         with explained(self.folder):
-            write_deltalake(self._table(), _raw(rows), mode="append", commit_properties=properties)
+            write_deltalake(self._table(), _raw(rows), mode="append", commit_properties=_commit(blocks))
+
+    def add(self, files: pa.Table, chain: int, blocks: FinalBlocks) -> None:
+        """Adds files with the logs of one chain in one commit.
+
+        Args:
+            files: files in the table's folder, as `log_files.FILES`.
+            chain: chain id.
+            blocks: block range of these logs.
+
+        Raises:
+            RangeGapError: the blocks do not directly follow those in the lake.
+        """
+        self.check_follows({chain: blocks})
+        table = self._table()
+        with explained(self.folder):
+            table.create_write_transaction(
+                log_files.actions(files), "append", table.schema(), commit_properties=_commit({chain: blocks})
+            )
 
     def replace(self, chain: int, first: int, last: int, rows: pa.Table, reason: str) -> None:
         """Replaces the logs of a range of blocks, in one commit that states the reason.
@@ -239,9 +254,13 @@ class Lake:
             return DeltaTable(self.folder.root, storage_options=self.folder.options)
 
 
-def commit_metadata(blocks: Mapping[int, FinalBlocks]) -> str:
-    """Returns a commit's metadata, which consists of the hash of each chain's last block."""
-    return json.dumps({"hashes": {str(chain): range_.last_hash.hex() for chain, range_ in blocks.items()}})
+def _commit(blocks: Mapping[int, FinalBlocks]) -> CommitProperties:
+    """Returns the properties of a commit that appends blocks. Its metadata has the hash of each chain's last block."""
+    hashes = {str(chain): range_.last_hash.hex() for chain, range_ in blocks.items()}
+    return CommitProperties(
+        custom_metadata={"userMetadata": json.dumps({"hashes": hashes})},
+        app_transactions=[Transaction(str(chain), range_.last) for chain, range_ in blocks.items()],
+    )
 
 
 def _raw(rows: pa.Table) -> pa.Table:
@@ -276,33 +295,6 @@ def ensure_table(place: StorageLocation, name: str) -> None:
         raise LakeVersionError(
             f"the columns of the table at {folder} differ from those of this version of Waybill: use the version of Waybill that wrote it, or a different folder"
         )
-
-
-def append(logs: DataFrame, lake: Lake, chain: int, blocks: FinalBlocks) -> None:
-    """Appends final logs of one chain in one commit. Idempotent.
-
-    Args:
-        logs: logs with the schema `schemas.LOGS`.
-        lake: the lake.
-        chain: chain id.
-        blocks: block range of these logs.
-
-    Raises:
-        RangeGapError: the blocks do not directly follow those in the lake.
-    """
-    if lake.folder.is_bucket:  # PySpark's wheel does not include its S3 client
-        lake.append(logs.toArrow(), {chain: blocks})
-        return
-    lake.check_follows({chain: blocks})
-    (
-        logs.select(*schemas.LOGS.names)
-        .write.format("delta")
-        .mode("append")
-        .option("txnAppId", str(chain))
-        .option("txnVersion", blocks.last)
-        .option("userMetadata", commit_metadata({chain: blocks}))
-        .save(lake.folder.uri)
-    )
 
 
 def stream(spark: SparkSession, lake: StorageLocation) -> DataFrame:

@@ -126,6 +126,11 @@ class ChainReader:
         """Closes the connections."""
         self._rpc.close()
 
+    @property
+    def adapters(self) -> frozenset[bytes]:
+        """Returns the adapters (20 bytes each), including those whose registration has been read so far."""
+        return self._events.emitters.adapters
+
     def head(self) -> Header:
         """Returns the newest block.
 

@@ -21,7 +21,7 @@ from indexer.sources.position import ChainPosition
 log = structlog.get_logger(__name__)
 
 _LONGEST_ROUND: Final = 1.0
-"""Seconds after which `read` returns even without new blocks, so that its caller can stop."""
+"""Seconds after which `read` returns even without events, so that its caller can stop."""
 
 _LOOK_AGAIN_AFTER: Final = 1.0  # seconds before a failed chain is polled again
 _MOST_FAILURES: Final = 3  # consecutive failures after which a caller that waits for the heads gets the error
@@ -60,29 +60,40 @@ class ChainTail:
     def read(self, positions: Mapping[int, ChainPosition]) -> tuple[Positions, list[pa.RecordBatch]]:
         """Returns the rows after `positions`, as `schemas.SOURCE`, and the positions after them.
 
-        Returns soon after the first chain has new blocks, or after a second without new blocks. After
-        `stop_at_heads`, returns only when there are new blocks or all heads are reached.
+        Returns as soon as a chain has an event, else after a second: a micro-batch costs more than a poll, so blocks
+        without events share one. After `stop_at_heads`, returns as soon as there are new blocks or all heads are reached.
 
         Raises:
             RpcError: a chain can't be read; only after `stop_at_heads`.
         """
         after = dict(positions)
-        batches: list[pa.RecordBatch] = []
+        advances: dict[int, Advance] = {}
+        halts: list[pa.RecordBatch] = []
         round_ends = time.monotonic() + _LONGEST_ROUND
-        while not batches:
+        while True:
             self._look(after)
             self._wait(after, round_ends)
             for chain in [chain for chain, look in self._looks.items() if look.done()]:
-                after[chain], rows = self._outcome(chain, after[chain], self._looks.pop(chain))
-                batches += rows
-            if not batches and self._is_over(after, round_ends):
+                try:
+                    advance = self._outcome(chain, self._looks.pop(chain))
+                except FinalityViolatedError as error:
+                    after[chain], halt = _halted(chain, after[chain], error)
+                    halts.append(halt)
+                    continue
+                if advance is not None:
+                    after[chain] = advance.position
+                    advances[chain] = _joined(advances.get(chain), advance)
+            if halts or self._is_over(after, advances, round_ends):
                 break
-        return after, batches
+        return after, [*halts, *(rows for chain, advance in advances.items() for rows in _rows(chain, advance))]
 
-    def _is_over(self, positions: Positions, round_ends: float) -> bool:
+    def _is_over(self, positions: Positions, advances: Mapping[int, Advance], round_ends: float) -> bool:
+        if any(len(advance.events) for advance in advances.values()):
+            return True
         if self._targets is None:
             return time.monotonic() >= round_ends
-        return self._at_target | {chain for chain in positions if positions[chain].halted} >= positions.keys()
+        at_target = self._at_target | {chain for chain in positions if positions[chain].halted}
+        return bool(advances) or at_target >= positions.keys()
 
     def _look(self, positions: Positions) -> None:
         now = time.monotonic()
@@ -109,24 +120,24 @@ class ChainTail:
         """Returns whether the chain needs no new poll, because a poll is in progress or the chain is halted."""
         return chain in self._looks or bool(positions[chain].halted)
 
-    def _outcome(
-        self, chain: int, position: ChainPosition, look: Future[Advance | None]
-    ) -> tuple[ChainPosition, list[pa.RecordBatch]]:
+    def _outcome(self, chain: int, look: Future[Advance | None]) -> Advance | None:
+        """Returns what a poll that has ended found.
+
+        Raises:
+            FinalityViolatedError: the chain no longer has a block that it had reported as final.
+            RpcError: as for `read`.
+        """
         self._at_target.discard(chain)
         try:
             advance = look.result()
-            self._failures[chain] = 0
-            self._not_before[chain] = self._looked_at[chain] + self._readers[chain].next_look
         except RpcError as error:
             self._note_failure(chain, error)
-            return position, []
-        except FinalityViolatedError as error:
-            return _halted(chain, position, error)
-        if advance is None:
-            if not self._readers[chain].waits:
-                self._at_target.add(chain)
-            return position, []
-        return advance.position, _rows(chain, advance)
+            return None
+        self._failures[chain] = 0
+        self._not_before[chain] = self._looked_at[chain] + self._readers[chain].next_look
+        if advance is None and not self._readers[chain].waits:
+            self._at_target.add(chain)
+        return advance
 
     def _note_failure(self, chain: int, error: RpcError) -> None:
         log.warning("chain can't be read", chain=chain, error=str(error))
@@ -134,6 +145,13 @@ class ChainTail:
         self._failures[chain] = self._failures.get(chain, 0) + 1
         if self._targets is not None and self._failures[chain] >= _MOST_FAILURES:
             raise error
+
+
+def _joined(earlier: Advance | None, later: Advance) -> Advance:
+    """Returns two consecutive advances of a chain as one. The earlier one has no events."""
+    if earlier is None or later.first <= earlier.first:
+        return later
+    return replace(later, first=earlier.first, parent_hash=earlier.parent_hash)
 
 
 def _rows(chain: int, advance: Advance) -> list[pa.RecordBatch]:
@@ -154,10 +172,8 @@ def _rows(chain: int, advance: Advance) -> list[pa.RecordBatch]:
     return [ranges, *schemas.as_source(advance.events).to_batches()]
 
 
-def _halted(
-    chain: int, position: ChainPosition, error: FinalityViolatedError
-) -> tuple[ChainPosition, list[pa.RecordBatch]]:
+def _halted(chain: int, position: ChainPosition, error: FinalityViolatedError) -> tuple[ChainPosition, pa.RecordBatch]:
     """Returns the position of a halted chain, and the row that records the halt."""
     log.error("indexing of chain halted", chain=chain, error=str(error))
     row = {"chain_id": chain, "block_number": position.block, "halted": str(error)}
-    return replace(position, halted=str(error)), [pa.RecordBatch.from_pylist([row], schema=schemas.SOURCE)]
+    return replace(position, halted=str(error)), pa.RecordBatch.from_pylist([row], schema=schemas.SOURCE)

@@ -12,11 +12,12 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from indexer.model import schemas
+from indexer.jobs import backfill_task
+from indexer.jobs.backfill_task import RangeReader
+from indexer.model.errors import RangeGapError
 from indexer.model.settings import SourceLimits
+from indexer.pipeline import log_files
 from indexer.pipeline.bronze import FinalBlocks, Lake
-from indexer.sources import backfill_task
-from indexer.sources.backfill_task import RangeReader
 from indexer.sources.blocks import AdaptiveRanges
 from indexer.sources.chain import ChainConfig, ChainReader
 from tests.unit.indexer.endpoint import Endpoint, SimulatedExchange, chain_of
@@ -39,9 +40,9 @@ def test_a_task_reads_several_ranges_at_once_and_leaves_out_none(
     monkeypatch.setattr(backfill_task, "ChainReader", reader)
     lake = Lake(tmp_path / "lake")
     final = (400, endpoint.chain.blocks[400].hash)
-    task = RangeReader(config, SourceLimits(), final, step=100, at_once=4)
+    task = RangeReader(config, SourceLimits(), final, step=100, folder=lake.folder, at_once=4)
     starts = pa.RecordBatch.from_pydict({"id": [1, 101, 201, 301]})
-    lake.append(pa.Table.from_batches(task([starts]), schemas.LOGS), {ALPHA: FinalBlocks(1, 400, final[1])})
+    lake.add(pa.Table.from_batches(task([starts]), log_files.FILES), ALPHA, FinalBlocks(1, 400, final[1]))
     found = lake.events(ALPHA, 1, 400)["block_number"].to_pylist()
     assert sorted(found) == list(range(3, 401, 3))
 
@@ -66,3 +67,12 @@ class Meeting(Endpoint):
         if next(self.waiting) <= 4:
             self.met.wait(timeout=PATIENCE)
         return Endpoint._eth_getLogs(self, query)
+
+
+def test_a_range_without_logs_is_recorded(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    nothing = log_files.write(lake.folder, [], [])
+    lake.add(nothing, ALPHA, FinalBlocks(1, 5, b"\x05" * 32))
+    assert lake.last_known(ALPHA) == (5, b"\x05" * 32)
+    with pytest.raises(RangeGapError):
+        lake.add(nothing, ALPHA, FinalBlocks(7, 9, b"\x09" * 32))
