@@ -1,4 +1,4 @@
-"""Times refreshes of the tables: the first one, then with 10% more messages, 1,000 more, and none."""
+"""Times refreshes of the tables: the first one beside DuckDB, then with 10% more messages, 1,000 more, and none."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
+from bench.index.duckdb_tables import duckdb_seconds
 from bench.index.history import MESSAGES_OF_A_BLOCK, fill_lake
 from indexer.pipeline.bronze import Lake
 from indexer.pipeline.refresh import StoreFacts, refresh
@@ -16,7 +17,7 @@ _FEW: Final = 1_000  # messages
 
 
 def refresh_times(folder: Path, messages: int) -> dict[str, Any]:
-    """Returns the seconds of each refresh, silver and gold together.
+    """Returns the seconds of each refresh, silver and gold together, and the memory of Spark's largest process in MB.
 
     Args:
         folder: Folder for the lake.
@@ -33,5 +34,7 @@ def refresh_times(folder: Path, messages: int) -> dict[str, Any]:
             started = time.monotonic()
             refresh(spark, lake, StoreFacts())
             seconds[name] = round(time.monotonic() - started, 1)
+            if name == "first":
+                seconds["first, by DuckDB"] = duckdb_seconds(lake, folder / "duckdb")
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     return {"messages": messages, "refresh_s": seconds, "refresh_mb": round(peak / 1024)}
