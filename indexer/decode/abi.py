@@ -134,11 +134,12 @@ def binary_column(data: Bytes, starts: Integers, lengths: Integers) -> pa.Array:
         return fixed_column(slices(data, starts, int(lengths[0])))
     offsets = np.zeros(len(starts) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
-    total = int(offsets[-1])
-    source = np.repeat(starts - offsets[:-1], lengths) + np.arange(total)
-    return pa.Array.from_buffers(
-        pa.binary(), len(starts), [None, pa.py_buffer(offsets), pa.py_buffer(data[source].tobytes())]
-    )
+    moves = starts - offsets[:-1]
+    if len(starts) and (moves == moves[0]).all():  # the slices follow one another
+        found = data[moves[0] : moves[0] + offsets[-1]]
+    else:
+        found = data[np.repeat(moves, lengths) + np.arange(offsets[-1])]
+    return pa.Array.from_buffers(pa.binary(), len(starts), [None, pa.py_buffer(offsets), pa.py_buffer(found.tobytes())])
 
 
 def fixed_column(values: Bytes) -> pa.Array:

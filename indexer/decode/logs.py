@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -20,7 +21,6 @@ from indexer.decode.hexadecimal import (
 )
 
 MAX_TOPICS: Final = 4
-_NO_TOPIC: Final = "0x" + "00" * 32
 
 
 class MalformedLogsError(ValueError):
@@ -72,9 +72,7 @@ def logs_of_rows(rows: pa.Table) -> RawLogs:
     """
     topics, topic_offsets = _flat(rows["topics"])
     data, data_offsets = _flat(rows["data"])
-    lengths = np.diff(topic_offsets)
-    padded = np.zeros((len(rows), MAX_TOPICS * 32), np.uint8)
-    padded[np.arange(MAX_TOPICS * 32) < lengths[:, None]] = topics
+    counts = np.diff(topic_offsets) // 32
     return RawLogs(
         block_number=rows["block_number"].to_numpy(),
         block_hash=_flat(rows["block_hash"])[0].reshape(-1, 32),
@@ -82,11 +80,18 @@ def logs_of_rows(rows: pa.Table) -> RawLogs:
         transaction_hash=_flat(rows["transaction_hash"])[0].reshape(-1, 32),
         log_index=rows["log_index"].to_numpy(),
         address=_flat(rows["address"])[0].reshape(-1, 20),
-        topics=padded.reshape(-1, MAX_TOPICS, 32),
-        topic_count=lengths // 32,
+        topics=_padded(topics.reshape(-1, 32), counts),
+        topic_count=counts,
         data=data,
         data_offsets=data_offsets,
     )
+
+
+def _padded(topics: Bytes, counts: Integers) -> Bytes:
+    """Returns an array of shape (logs, 4, 32) with the topics of each log, followed by zeros."""
+    padded = np.zeros((len(counts), MAX_TOPICS, 32), np.uint8)
+    padded[np.arange(MAX_TOPICS) < counts[:, None]] = topics
+    return padded
 
 
 def _flat(column: pa.ChunkedArray) -> tuple[Bytes, Integers]:
@@ -108,9 +113,9 @@ def raw_logs(logs: Sequence[Mapping[str, Any]]) -> RawLogs:
     """
     try:
         topics = [log["topics"] for log in logs]
-        if any(len(row) > MAX_TOPICS for row in topics):
+        counts = np.fromiter(map(len, topics), np.int64, len(logs))
+        if (counts > MAX_TOPICS).any():
             raise MalformedLogsError(f"a log has more than {MAX_TOPICS} topics")
-        padded = [topic for row in topics for topic in (*row, *[_NO_TOPIC] * (MAX_TOPICS - len(row)))]
         data, data_offsets = variable_width([log["data"] for log in logs])
         return RawLogs(
             block_number=quantities([log["blockNumber"] for log in logs]),
@@ -119,8 +124,8 @@ def raw_logs(logs: Sequence[Mapping[str, Any]]) -> RawLogs:
             transaction_hash=fixed_width([log["transactionHash"] for log in logs], 32),
             log_index=quantities([log["logIndex"] for log in logs]),
             address=fixed_width([log["address"] for log in logs], 20),
-            topics=fixed_width(padded, 32).reshape(len(logs), MAX_TOPICS, 32),
-            topic_count=np.fromiter((len(row) for row in topics), np.int64, len(logs)),
+            topics=_padded(fixed_width(list(chain.from_iterable(topics)), 32), counts),
+            topic_count=counts,
             data=data,
             data_offsets=data_offsets,
         )

@@ -404,14 +404,15 @@ class EventReader:
         return f"chain {self._emitters.chain_id}: eth_getLogs {first}…{last}"
 
     def _parsed(self, logs: Any, last: int, where: str) -> RawLogs:
-        if not isinstance(logs, list) or not all(isinstance(log, dict) for log in logs):
+        if not isinstance(logs, list):
             raise TransientRpcError(f"{where}: the result is not a list of logs")
-        if any(log.get("removed") for log in logs):
-            raise self._changed(last)
         try:
-            return raw_logs(logs)
+            raw = raw_logs(logs)
         except MalformedLogsError as error:
             raise TransientRpcError(f"{where}: {error}") from error
+        if any(log.get("removed") for log in logs):
+            raise self._changed(last)
+        return raw
 
     def _not_asked_for(self, raw: RawLogs, first: int, last: int) -> str | None:
         if ((raw.block_number < first) | (raw.block_number > last)).any():
