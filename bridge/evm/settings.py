@@ -15,7 +15,7 @@ from bridge.settings import Address, Names, Section, Wei
 
 _ETHER: Final = 10**18
 
-_SIGNER_FORMS: Final = (
+SIGNER_FORMS: Final = (
     'a signer is { environment = "VARIABLE" }, { keystore = "FILE", password_file = "FILE" }'
     ' or { remote = "URL", address = "0x…" }'
 )
@@ -46,7 +46,7 @@ class SignerSource(Section):
         named = [name for name in ("environment", "keystore", "remote") if getattr(self, name) is not None]
         if len(named) != 1:
             found = " and ".join(named) or "none"
-            raise ValueError(f"{_SIGNER_FORMS}; give exactly one of environment, keystore and remote; found {found}")
+            raise ValueError(f"{SIGNER_FORMS}; give exactly one of environment, keystore and remote; found {found}")
         if self.keystore is not None and self.password_file is None:
             raise ValueError("a keystore requires password_file, the path of the file with its password")
         if self.remote is not None and self.address is None:

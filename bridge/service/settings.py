@@ -10,7 +10,7 @@ from pydantic import Field, SecretStr
 
 from bridge.atomic.follower import ActionSettings
 from bridge.dead_letters.settings import DeadLetterSettings
-from bridge.evm.settings import EndpointSettings, SendingSettings, SignerSource
+from bridge.evm.settings import SIGNER_FORMS, EndpointSettings, SendingSettings, SignerSource
 from bridge.gmps.settings import AttestationServices
 from bridge.protocol.deployment import Deployment
 from bridge.relayer.propagation import PropagationSettings
@@ -84,7 +84,7 @@ class KeySettings(LoadedSettings):
         default=(), description="names of further accounts in `accounts` that pay for deliveries"
     )
     accounts: Mapping[str, SignerSource] = Field(
-        default={}, description="keys by name, for `signers`, the tripwire and `waybill --signer NAME`"
+        default={}, description=f"keys by name, for `signers`, the tripwire and `waybill --signer NAME`; {SIGNER_FORMS}"
     )
     store: str = Field(default="sqlite:///bridge.db", description="the relayer's own store, as a SQLAlchemy URL")
     index_store: str | None = Field(default=None, description="the index's store, as a SQLAlchemy URL")
