@@ -26,8 +26,7 @@ from bridge.queries.overview import overview_value
 from bridge.records.dead_letters import LetterStatus
 from bridge.records.jobs import RetryJob
 from bridge.web.guard import is_operator
-from bridge.web.listing import MessageList
-from bridge.web.search import read_listing
+from bridge.web.listing import MessageList, read_listing
 from bridge.web.sources import Sources
 
 PREFIX: Final = "/v1"

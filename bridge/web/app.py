@@ -20,9 +20,9 @@ from bridge.web.api import add_api
 from bridge.web.decisions import OpenReview, add_decisions
 from bridge.web.explorer import Explorer, ExplorerSettings
 from bridge.web.guard import Guard, security_headers
+from bridge.web.listing import BadLinkError
 from bridge.web.pages import faults, finding, landing, lanes, letters, message, messages
 from bridge.web.rendering import STATIC
-from bridge.web.search import BadLinkError
 from bridge.web.sources import Sources
 
 _log = structlog.get_logger(__name__)

@@ -16,8 +16,8 @@ from bridge.records.outbox import QueueCount
 from bridge.store import Store
 from bridge.web.cells import Cell, Section, Table, coded, cut, gmp, joined, quiet, state, tiles
 from bridge.web.explorer import NO_INDEX, Explorer
+from bridge.web.listing import read_listing
 from bridge.web.pages.messages import message_table
-from bridge.web.search import read_listing
 
 _LATEST: Final = 15
 """Messages on the landing page."""

@@ -32,7 +32,7 @@ from bridge.web.cells import (
     words,
 )
 from bridge.web.explorer import Explorer
-from bridge.web.search import BadLinkError
+from bridge.web.listing import BadLinkError
 
 _ROWS: Final = 50
 

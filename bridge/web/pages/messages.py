@@ -30,9 +30,9 @@ from bridge.web.cells import (
     words,
 )
 from bridge.web.explorer import NO_INDEX, Explorer
+from bridge.web.listing import Listing, read_listing
 from bridge.web.pages.lanes import NOTE, gmp_table, lane_table
 from bridge.web.pages.message import took
-from bridge.web.search import Listing, read_listing
 
 _ROWS: Final = 50
 
