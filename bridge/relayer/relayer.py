@@ -178,8 +178,7 @@ class Relayer:
                 for chain_id in self.observers:
                     group.create_task(self._serve(chain_id))
                 group.create_task(run_forever("counters", self._write_counts, every=_COUNTERS_EVERY))
-                if self._settings.retention is not None:
-                    group.create_task(run_forever("retention", self._prune, every=_RETENTION_EVERY))
+                group.create_task(run_forever("retention", self._prune, every=_RETENTION_EVERY))
         finally:
             await asyncio.gather(*(deliveries.stop() for deliveries in self.deliveries.values()))
             with suppress(TransientError):
