@@ -34,7 +34,9 @@ def refresh_times(folder: Path, messages: int) -> dict[str, Any]:
             started = time.monotonic()
             refresh(spark, lake, StoreFacts())
             seconds[name] = round(time.monotonic() - started, 1)
+            print(f"    refresh, {name}: {seconds[name]} s", flush=True)
             if name == "first":
                 seconds["first, by DuckDB"] = duckdb_seconds(lake, folder / "duckdb")
+                print(f"    the same by DuckDB alone: {seconds['first, by DuckDB']} s", flush=True)
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     return {"messages": messages, "refresh_s": seconds, "refresh_mb": round(peak / 1024)}

@@ -29,10 +29,13 @@ TABLE: Final = "bronze.logs"
 
 # Opening a table reads each commit after the last checkpoint, each in its own thread. By default there may be a hundred.
 _CONFIGURATION: Final[Mapping[str, str | None]] = {"delta.checkpointInterval": "10"}
-# Readers choose files by chain and block only; statistics of the other columns would take half of the time of a write.
-_LOGS_CONFIGURATION: Final[Mapping[str, str | None]] = {
-    **_CONFIGURATION,
-    "delta.dataSkippingStatsColumns": "chain_id,block_number",
+# Statistics of all columns would take half of the time of a write. These are the columns by which readers choose files.
+_STATISTICS: Final[Mapping[str, str]] = {
+    TABLE: "chain_id,block_number",
+    "silver.events": "chain_id,block_number",
+    "silver.messages": "source_time",
+    "silver.receipts": "received_time",
+    "silver.attempts": "message_id",
 }
 _CORRECTIONS: Final = "corrections"
 """A Delta transaction that counts repairs. Two at a time conflict, and what was computed before one is computed again."""
@@ -271,6 +274,11 @@ def _correction(table: DeltaTable) -> Transaction:
     return Transaction(_CORRECTIONS, (table.transaction_version(_CORRECTIONS) or 0) + 1)
 
 
+def _configuration(name: str) -> Mapping[str, str | None]:
+    columns = _STATISTICS.get(name)
+    return _CONFIGURATION if columns is None else {**_CONFIGURATION, "delta.dataSkippingStatsColumns": columns}
+
+
 def ensure_table(place: StorageLocation, name: str) -> None:
     """Creates a table of the lake, including comments, if it does not exist.
 
@@ -287,7 +295,7 @@ def ensure_table(place: StorageLocation, name: str) -> None:
                 mode="ignore",
                 name=name,
                 description=description(name),
-                configuration=_LOGS_CONFIGURATION if name == TABLE else _CONFIGURATION,
+                configuration=_configuration(name),
                 storage_options=folder.options,
             )
         table = DeltaTable(folder.root, storage_options=folder.options)

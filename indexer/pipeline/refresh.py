@@ -99,7 +99,9 @@ def refresh(
     is_short = is_here and lake.rows() < LONG_HISTORY
     tables = Tables(spark, lake.place, is_short=is_short)
     if is_short:  # to compute it again takes less time than to find what is new
-        _make_silver(tables, tables.once(silver.events(tables.read("bronze.logs"))))
+        decoded = tables.once(silver.events(tables.read("bronze.logs")))
+        tables.overwrite("silver.events", decoded)
+        _make_messages(tables, decoded)
     else:
         _refresh_silver(spark, lake.place, tables, _checkpoint(tables, lake, state, full=full))
     _refresh_gold(tables, facts)
@@ -166,12 +168,14 @@ def _refresh_silver(spark: SparkSession, lake: StorageLocation, tables: Tables, 
     """Streams the logs that the checkpoint has not seen into silver."""
 
     def add(logs: DataFrame, number: int) -> None:
+        if number == 0:  # the first batch of a checkpoint has every log: too many to keep in memory
+            tables.overwrite("silver.events", silver.events(logs))
+            # Their windows and groups are all within a message, so one shuffle is enough for each table.
+            _make_messages(tables, tables.read("silver.events").repartition("message_id"))
+            return
         decoded = tables.once(silver.events(logs))
         try:
-            if number == 0:  # the first batch of a checkpoint has every log
-                _make_silver(tables, decoded)
-            else:
-                _add_to_silver(tables, decoded)
+            _add_to_silver(tables, decoded)
         finally:
             decoded.unpersist()
 
@@ -185,10 +189,9 @@ def _refresh_silver(spark: SparkSession, lake: StorageLocation, tables: Tables, 
     query.awaitTermination()
 
 
-def _make_silver(tables: Tables, decoded: DataFrame) -> None:
-    """Overwrites silver with every event."""
-    tables.overwrite("silver.events", decoded)
-    _at_once(lambda name: tables.overwrite(name, _OF_MESSAGES[name](decoded)), _OF_MESSAGES)
+def _make_messages(tables: Tables, events: DataFrame) -> None:
+    """Overwrites the other silver tables, from every event."""
+    _at_once(lambda name: tables.overwrite(name, _OF_MESSAGES[name](events)), _OF_MESSAGES)
 
 
 def _add_to_silver(tables: Tables, decoded: DataFrame) -> None:
