@@ -117,7 +117,7 @@ def test_counters_never_fall(store: Store) -> None:
     store.observations.rewind(ALPHA, None, 230)  # takes back what no worker had, over Hyperlane
     assert store.counters.counted(Counted.OBSERVED) == before[0]
     assert claimed(store, Gmp.AXELAR, 240) == []
-    assert store.counters.counted(Counted.DELIVERED) == before[1], "what was orphaned is not delivered again"
+    assert store.counters.counted(Counted.DELIVERED) == before[1], "an orphaned delivery must not be made again"
 
 
 def test_counters_add_up_what_every_process_counted(store: Store) -> None:
